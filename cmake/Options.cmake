@@ -1,0 +1,31 @@
+# Build options and the flags that every target shares.
+option(CLEF_TESTS "Build the tests" ON)
+option(CLEF_FUZZ "Build the libFuzzer harnesses (needs clang)" OFF)
+option(CLEF_WERROR "Treat warnings as errors" ON)
+set(CLEF_SANITIZE "" CACHE STRING "Sanitizers to build with, such as address,undefined or thread")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+# CHECK is ours and stays on in release; NDEBUG would only touch the standard library's asserts.
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
+
+add_library(clef_flags INTERFACE)
+target_compile_options(clef_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow
+  -ffp-contract=off)  # a*b+c must not become fma behind our back: the bits would depend on the compiler
+if(CLEF_WERROR)
+  target_compile_options(clef_flags INTERFACE -Werror)
+endif()
+if(CLEF_SANITIZE)
+  target_compile_options(clef_flags INTERFACE -fsanitize=${CLEF_SANITIZE} -fno-omit-frame-pointer -g)
+  target_link_options(clef_flags INTERFACE -fsanitize=${CLEF_SANITIZE})
+  if(CLEF_SANITIZE MATCHES "undefined")
+    target_compile_options(clef_flags INTERFACE -fno-sanitize-recover=undefined)
+  endif()
+endif()

@@ -1,0 +1,54 @@
+// The numbers that define a Clef network, read from a snapshot's configs or a GGUF's metadata and checked once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace clef {
+
+enum class LayerType : std::uint8_t { linear_attention = 0, full_attention = 1 };
+
+struct TextConfig {
+  std::int64_t hidden_size = 0, intermediate_size = 0, vocab_size = 0;
+  std::vector<LayerType> layer_types;
+  std::int64_t num_attention_heads = 0, num_key_value_heads = 0, head_dim = 0;
+  std::int64_t linear_num_key_heads = 0, linear_num_value_heads = 0;
+  std::int64_t linear_key_head_dim = 0, linear_value_head_dim = 0, linear_conv_kernel_dim = 0;
+  float rms_norm_eps = 0;
+  float rope_theta = 0;
+  std::int64_t rotary_dim = 0;                // features of a head that are rotated
+  std::vector<std::int64_t> mrope_section;    // [11, 11, 10]
+
+  std::int64_t num_layers() const { return static_cast<std::int64_t>(layer_types.size()); }
+  std::int64_t key_width() const { return linear_num_key_heads * linear_key_head_dim; }        // KD
+  std::int64_t value_width() const { return linear_num_value_heads * linear_value_head_dim; }  // VD
+  std::int64_t conv_width() const { return 2 * key_width() + value_width(); }
+  std::int64_t query_width() const { return num_attention_heads * head_dim; }
+  std::int64_t kv_width() const { return num_key_value_heads * head_dim; }
+  bool operator==(const TextConfig&) const = default;
+};
+
+struct HeadConfig {
+  std::int64_t hidden_size = 0, width = 0, routing_layers = 0, layers = 0, heads = 0, feedforward = 0;
+  bool operator==(const HeadConfig&) const = default;
+};
+
+struct ModelConfig {
+  std::string name;  // the snapshot folder's name, or the GGUF's general.name
+  TextConfig text;
+  HeadConfig head;
+  // Vision joins here with the tower.
+  bool operator==(const ModelConfig&) const = default;
+};
+
+// From config.json and joint_head_config.json. Errc::bad_model names file, member, what was expected and what came.
+Result<ModelConfig> parse_config(std::string_view name, std::string_view config_json, std::string_view head_config_json);
+
+// What the kernels and the head need to hold; run on whatever a file said. Errc::bad_model or unsupported.
+Status validate(const ModelConfig& config);
+
+}  // namespace clef

@@ -1,0 +1,26 @@
+// `-m PATH`: a Hugging Face snapshot folder or one GGUF, opened, checked and bound.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "base/result.h"
+#include "model/config.h"
+#include "model/weights.h"
+#include "text/tokenizer.h"
+
+namespace clef {
+
+struct ModelFile {
+  ModelConfig config;
+  ModelWeights weights;         // views into the mappings below
+  TokenizerDefinition tokenizer;
+  std::size_t bytes = 0;        // of tensor data mapped
+  std::shared_ptr<void> mappings;  // keeps the files mapped
+};
+
+// Opens by mapping: no tensor data is read but what is folded (norms, biases). Every count, offset, type and shape is
+// checked first. Errors name the file and the tensor or key: bad_model, unsupported, io.
+Result<ModelFile> open_model(const std::filesystem::path& path);
+
+}  // namespace clef

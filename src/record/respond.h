@@ -1,0 +1,14 @@
+// From decisions to the answer object.
+#pragma once
+
+#include "record/decision.h"
+#include "record/encode.h"
+#include "record/request.h"
+#include "text/json.h"
+
+namespace clef {
+
+// {"model", "answers": {...}, "usage": {...}}: members, order, rounding and ties as the reference's.
+Json respond(const Request& request, const EncodedRecord& record, const Decisions& decisions);
+
+}  // namespace clef
