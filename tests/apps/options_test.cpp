@@ -74,7 +74,7 @@ TEST(Options, AreAllInTheHelp) {
   const auto names = option_names();
   EXPECT_GE(names.size(), 13U);
   for (const std::string& name : names) {
-    EXPECT_NE(help.find("  " + name), std::string_view::npos) << name;
+    EXPECT_NE(help.find(" " + name), std::string_view::npos) << name;
   }
 }
 
