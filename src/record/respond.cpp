@@ -84,7 +84,8 @@ Json answer(const Question& question, Probabilities probabilities) {
 double shortest_as_double(float value) {
   if (!std::isfinite(value)) return value;
   std::array<char, 32> buffer;
-  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  const auto [end, error] =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific);
   CHECK(error == std::errc());
   double nearest = value;
   std::from_chars(buffer.data(), end, nearest);
