@@ -92,44 +92,47 @@ std::string verdict(const Question& question, const Json* answer, const Rows& ro
   return chosen == rows.shown.end() ? "" : chosen->label;
 }
 
-std::string question_table(const Question& question, const Json* answer, const std::vector<double>& probabilities,
-                           const Terminal& terminal) {
-  const Style style(terminal);
-  const bool is_utf8 = terminal.is_utf8;
-  const Rows rows = rows_of(question, probabilities);
+std::int64_t max_label_columns(const Terminal& terminal) { return terminal.columns / 3; }
 
-  const std::string id = fitted(question.id, terminal.columns / 3, is_utf8);
-  const std::string type(name_of(question.type));
-  std::string heading = fmt::format("  {}  {}", style.bold(id), type);
-  std::int64_t used = 2 + display_width(id) + 2 + display_width(type);
-  if (const std::string result = fitted(verdict(question, answer, rows), terminal.columns / 3, is_utf8);
-      !result.empty()) {
-    heading += "  " + style.chosen(result);
-    used += 2 + display_width(result);
-  }
-  if (question.instructions != question.id && terminal.columns - used > 12) {
-    heading += "  " + style.dim(fitted(question.instructions, terminal.columns - used - 2, is_utf8));
-  }
-  std::string text = heading + "\n";
-
-  const std::int64_t max_label = terminal.columns / 3;
-  std::int64_t label_columns = 0;
+std::int64_t label_columns_of(const Rows& rows, const Terminal& terminal) {
+  std::int64_t columns = 0;
   for (const Row& row : rows.shown) {
-    label_columns = std::max(label_columns, display_width(fitted(row.label, max_label, is_utf8)));
+    columns = std::max(columns, display_width(fitted(row.label, max_label_columns(terminal), terminal.is_utf8)));
   }
+  return columns;
+}
+
+std::string question_heading(const Question& question, const std::string& verdict, const Terminal& terminal) {
+  const Style style(terminal);
+  const std::int64_t third = terminal.columns / 3;
+  const std::string id = fitted(question.id, third, terminal.is_utf8);
+  const std::string type(name_of(question.type));
+  const std::string result = fitted(verdict, third, terminal.is_utf8);
+  std::string heading = fmt::format("  {}  {}  {}", style.bold(id), type, style.chosen(result));
+  const std::int64_t left = terminal.columns - 6 - display_width(id) - display_width(type) - display_width(result) - 2;
+  if (question.instructions != question.id && left > 10) {
+    heading += "  " + style.dim(fitted(question.instructions, left, terminal.is_utf8));
+  }
+  return heading + "\n";
+}
+
+std::string option_lines(const Rows& rows, std::int64_t label_columns, const Terminal& terminal) {
+  const Style style(terminal);
   // "  > " label "  " bar "  " number
   const std::int64_t bar_columns =
       std::clamp<std::int64_t>(terminal.columns - 4 - label_columns - 4 - kNumberColumns, 8, kMaxBarColumns);
+  std::string text;
   for (const Row& row : rows.shown) {
-    const std::string label = padded(fitted(row.label, max_label, is_utf8), label_columns);
-    const std::string drawn = padded(bar(row.probability, bar_columns, is_utf8), bar_columns);
-    const std::string_view mark = !row.is_chosen ? " " : is_utf8 ? "▸" : ">";
+    const std::string label = padded(fitted(row.label, max_label_columns(terminal), terminal.is_utf8), label_columns);
+    const std::string drawn = padded(bar(row.probability, bar_columns, terminal.is_utf8), bar_columns);
+    const std::string_view mark = !row.is_chosen ? " " : terminal.is_utf8 ? "▸" : ">";
     text += fmt::format("  {} {}  {}  {:.4f}\n", mark, row.is_chosen ? style.chosen(label) : label,
                         row.is_chosen ? style.chosen(drawn) : drawn, row.probability);
   }
   if (rows.num_hidden > 0) {
-    text += fmt::format("    {}\n", style.dim(fmt::format("{} more options, {:.4f} together", rows.num_hidden,
-                                                          rows.hidden_probability)));
+    text +=
+        "    " + style.dim(fmt::format("{} more options, {:.4f} together", rows.num_hidden, rows.hidden_probability));
+    text += "\n";
   }
   return text;
 }
@@ -154,10 +157,17 @@ std::string table(const Engine::Answer& answer, std::int64_t number, const Termi
   std::string text =
       style.bold(heading) + "  " +
       style.dim(fitted(answer.request.state, terminal.columns - display_width(heading) - 2, terminal.is_utf8)) + "\n";
+  const auto& questions = answer.request.questions;
+  std::vector<Rows> rows;
+  std::int64_t label_columns = 0;  // of all questions, so that their bars stand in line
+  for (std::size_t q = 0; q < questions.size(); ++q) {
+    rows.push_back(rows_of(questions[q], answer.decisions.probabilities.at(q)));
+    label_columns = std::max(label_columns, label_columns_of(rows.back(), terminal));
+  }
   const Json* answers = answer.response.find("answers");
-  for (std::size_t q = 0; q < answer.request.questions.size(); ++q) {
-    const Question& question = answer.request.questions[q];
-    text += question_table(question, member(answers, question.id), answer.decisions.probabilities.at(q), terminal);
+  for (std::size_t q = 0; q < questions.size(); ++q) {
+    text += question_heading(questions[q], verdict(questions[q], member(answers, questions[q].id), rows[q]), terminal);
+    text += option_lines(rows[q], label_columns, terminal);
   }
   return text + "\n";
 }

@@ -73,7 +73,7 @@ TEST(LineReader, KeepsZeroBytesAndInnerCarriageReturns) {
 
 TEST(LineReader, GivesTheSameLinesHoweverTheBytesArrive) {
   const std::string text = "one\r\ntwo\n\nlonger line here\r\nlast";
-  for (const std::size_t piece : {1, 2, 3, 7}) EXPECT_EQ(lines_of(text, 1000, piece), lines_of(text));
+  for (const std::size_t piece : {1U, 2U, 3U, 7U}) EXPECT_EQ(lines_of(text, 1000, piece), lines_of(text));
 }
 
 TEST(LineReader, SkipsALineOverTheLimitAndGoesOn) {

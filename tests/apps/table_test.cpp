@@ -40,7 +40,7 @@ Engine::Answer long_choice(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     question.options.push_back({"option" + std::to_string(100 + i), {}});
     question.caller_order.insert(question.caller_order.begin(), question.options.back().id);
-    probabilities.push_back(static_cast<double>(i + 1) / static_cast<double>(count * (count + 1) / 2));
+    probabilities.push_back(static_cast<double>(i + 1) / (0.5 * static_cast<double>(count * (count + 1))));
   }
   return answer_of(question, probabilities, {{"type", "choice"}, {"choice", question.caller_order.front()}});
 }

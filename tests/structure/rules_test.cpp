@@ -106,8 +106,8 @@ std::vector<std::string> include_findings(const SourceFile& file) {
     const auto include = quoted_include(line.text);
     if (!include) continue;
     // A program's own headers are named from apps/: "clef/table.h".
-    const bool own_app =
-        layer == "apps" && starts_with(file.path, "apps/" + include->substr(0, include->find('/') + 1));
+    const std::string program = include->substr(0, include->find('/') + 1);
+    const bool own_app = layer == "apps" && starts_with(file.path.substr(5), program);
     if (own_app) continue;
     const std::string target = layer_of(*include);
     if (target.empty()) {
