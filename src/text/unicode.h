@@ -1,6 +1,7 @@
 // Unicode as the models' tokenizers see it: general categories of Unicode 16, NFC by the rules of Unicode 9.
 //
-// Source: Hugging Face tokenizers 0.22, whose regular expressions carry the newer tables and whose normalizer the older.
+// Source: Hugging Face tokenizers 0.22, whose regular expressions carry the newer tables and whose normalizer the
+// older.
 #pragma once
 
 #include <array>
@@ -14,13 +15,13 @@ namespace clef {
 
 // What a code point is; bits of UnicodeTable's entries.
 enum CodePointBits : std::uint16_t {
-  kLetter = 1,       // \p{L}
-  kMark = 2,         // \p{M}
-  kNumber = 4,       // \p{N}
-  kWhiteSpace = 8,   // \s: White_Space
-  kNewline = 16,     // CR or LF
-  kNfcBoundary = 32, // nothing before it composes with it or is reordered past it
-  kNfcMayChange = 64 // NFC_Quick_Check is not Yes: replaced by NFC, or may compose with what stands before it
+  kLetter = 1,        // \p{L}
+  kMark = 2,          // \p{M}
+  kNumber = 4,        // \p{N}
+  kWhiteSpace = 8,    // \s: White_Space
+  kNewline = 16,      // CR or LF
+  kNfcBoundary = 32,  // nothing before it composes with it or is reordered past it
+  kNfcMayChange = 64  // NFC_Quick_Check is not Yes: replaced by NFC, or may compose with what stands before it
 };
 
 // The bits of every code point, and in the upper byte its canonical combining class. Two stages: pages of 256 code

@@ -20,8 +20,8 @@ bool is_syllable(char32_t c) { return c >= kFirstSyllable && c < kFirstSyllable 
 
 std::uint64_t pair_key(char32_t first, char32_t second) { return (static_cast<std::uint64_t>(first) << 32) | second; }
 
-// utf8proc's own normal form C of a few code points.
-std::vector<char32_t> library_nfc(std::span<const char32_t> text) {
+// utf8proc's own composition of a few code points that are decomposed and in order.
+std::vector<char32_t> library_composition(std::span<const char32_t> text) {
   std::vector<utf8proc_int32_t> buffer(text.begin(), text.end());
   buffer.push_back(0);  // utf8proc terminates its result
   const auto size = utf8proc_normalize_utf32(buffer.data(), static_cast<utf8proc_ssize_t>(text.size()),
@@ -57,15 +57,15 @@ Composition::Composition() {
   std::vector<char32_t> parts;
   for (char32_t c = 0; c < UnicodeTable::kCodePoints; ++c) {
     if (is_syllable(c) || !is_decomposable(c)) continue;
-    if (library_nfc({&c, 1}) != std::vector<char32_t>{c}) {  // a singleton, an exclusion or a non-starter
+    parts.clear();
+    append_decomposition(parts, c);
+    if (library_composition(parts) != std::vector<char32_t>{c}) {  // a singleton, an exclusion or a non-starter
       replaced_.push_back(c);
       continue;
     }
-    parts.clear();
-    append_decomposition(parts, c);
     const char32_t second = parts.back();
     parts.pop_back();
-    const std::vector<char32_t> first = library_nfc(parts);
+    const std::vector<char32_t> first = library_composition(parts);
     CHECK(first.size() == 1, "U+{:04X}", std::uint32_t{c});
     composites_.emplace(pair_key(first[0], second), c);
     seconds_.insert(second);
