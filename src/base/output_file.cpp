@@ -48,13 +48,19 @@ OutputFile::~OutputFile() {
 }
 
 Status OutputFile::write(std::span<const std::byte> bytes) {
+  TRY(write_at(bytes_written_, bytes));
+  bytes_written_ += bytes.size();
+  return {};
+}
+
+Status OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) const {
   CHECK(fd_ >= 0, "{} is closed", path_.string());
   while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return io_error(temporary_, "cannot write");
     bytes = bytes.subspan(static_cast<std::size_t>(written));
-    bytes_written_ += static_cast<std::uint64_t>(written);
+    offset += static_cast<std::uint64_t>(written);
   }
   return {};
 }

@@ -20,9 +20,13 @@ class OutputFile {
   OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();  // removes the temporary file unless it was committed
 
+  // Appends to what `write` wrote before.
   Status write(std::span<const std::byte> bytes);
   Status write(std::string_view text);
   std::uint64_t bytes_written() const { return bytes_written_; }
+
+  // At a place of the file, from any thread; does not move where `write` appends.
+  Status write_at(std::uint64_t offset, std::span<const std::byte> bytes) const;
 
   // Syncs the data, renames the file over `path` and syncs the folder. Nothing may be written afterwards.
   Status commit();

@@ -36,9 +36,10 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
 std::string progress_line(const std::string& label, std::uint64_t done, std::uint64_t total, double seconds) {
   const double part = total == 0 ? 1.0 : std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
   const int filled = static_cast<int>(part * kBarWidth);
-  std::string line = fmt::format("{} [{}{}] {:3.0f} %  {:.2f} of {:.2f} GB", label, std::string(static_cast<std::size_t>(filled), '='),
-                                 std::string(static_cast<std::size_t>(kBarWidth - filled), ' '), part * 100,
-                                 static_cast<double>(done) / 1e9, static_cast<double>(total) / 1e9);
+  std::string line =
+      fmt::format("{} [{}{}] {:3.0f} %  {:.2f} of {:.2f} GB", label, std::string(static_cast<std::size_t>(filled), '='),
+                  std::string(static_cast<std::size_t>(kBarWidth - filled), ' '), part * 100,
+                  static_cast<double>(done) / 1e9, static_cast<double>(total) / 1e9);
   if (seconds > 0 && done > 0) {
     const double rate = static_cast<double>(done) / seconds;
     const double left = (static_cast<double>(total) - static_cast<double>(std::min(done, total))) / rate;

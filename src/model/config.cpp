@@ -9,18 +9,19 @@ namespace clef {
 
 namespace {
 
-constexpr std::int64_t kMaxDimension = std::int64_t{1} << 24;  // of any one size; products of two stay far from overflow
+constexpr std::int64_t kMaxDimension = std::int64_t{1}
+                                       << 24;  // of any one size; products of two stay far from overflow
 constexpr std::int64_t kMaxLayers = 128;
 constexpr double kDefaultRotaryFactor = 0.25;  // transformers' default for qwen3_5
 
 // A member that must hold one value where it is present: the code has no other form of it.
-Status require(const JsonFields& fields, std::string_view name, std::string_view value) {
+Status require_text(const JsonFields& fields, std::string_view name, std::string_view value) {
   const std::string found = TRY(fields.string_or(name, value));
   if (found != value) return fields.unsupported(name, fmt::format("\"{}\"", value));
   return {};
 }
 
-Status require(const JsonFields& fields, std::string_view name, bool value) {
+Status require_flag(const JsonFields& fields, std::string_view name, bool value) {
   const bool found = TRY(fields.boolean_or(name, value));
   if (found != value) return fields.unsupported(name, value ? "true" : "false");
   return {};
@@ -55,8 +56,8 @@ Result<std::vector<LayerType>> parse_layer_types(const JsonFields& text) {
 Status parse_rope(const JsonFields& text, TextConfig& config) {
   // Some exports write the members of rope_parameters straight into text_config.
   const JsonFields rope = text.has("rope_parameters") ? TRY(text.object("rope_parameters")) : text;
-  TRY(require(rope, "rope_type", "default"));
-  TRY(require(rope, "mrope_interleaved", true));
+  TRY(require_text(rope, "rope_type", "default"));
+  TRY(require_flag(rope, "mrope_interleaved", true));
   config.rope_theta = static_cast<float>(TRY(rope.number("rope_theta")));
   const double factor = TRY(rope.number_or("partial_rotary_factor", kDefaultRotaryFactor));
   if (!(factor > 0 && factor <= 1)) return rope.error("partial_rotary_factor", "a number over 0, at most 1");
@@ -66,10 +67,10 @@ Status parse_rope(const JsonFields& text, TextConfig& config) {
 }
 
 Result<TextConfig> parse_text(const JsonFields& text) {
-  TRY(require(text, "hidden_act", "silu"));
-  TRY(require(text, "attention_bias", false));
-  TRY(require(text, "attn_output_gate", true));
-  TRY(require(text, "tie_word_embeddings", false));
+  TRY(require_text(text, "hidden_act", "silu"));
+  TRY(require_flag(text, "attention_bias", false));
+  TRY(require_flag(text, "attn_output_gate", true));
+  TRY(require_flag(text, "tie_word_embeddings", false));
   if (text.has("mlp_only_layers") && !TRY(text.integers("mlp_only_layers")).empty()) {
     return text.unsupported("mlp_only_layers", "an empty list");
   }
@@ -108,8 +109,8 @@ Result<HeadConfig> parse_head(std::string_view json) {
 
 Result<VisionConfig> parse_vision(const JsonFields& outer) {
   const JsonFields fields = TRY(outer.object("vision_config"));
-  TRY(require(fields, "model_type", "qwen3_5_vision"));
-  TRY(require(fields, "hidden_act", "gelu_pytorch_tanh"));
+  TRY(require_text(fields, "model_type", "qwen3_5_vision"));
+  TRY(require_text(fields, "hidden_act", "gelu_pytorch_tanh"));
   if (fields.has("deepstack_visual_indexes") && !TRY(fields.integers("deepstack_visual_indexes")).empty()) {
     return fields.unsupported("deepstack_visual_indexes", "an empty list");
   }
@@ -159,9 +160,8 @@ Status parse_processors(const ConfigFiles& files, VisionConfig& vision) {
 Status read_image_processor(std::string_view file, std::string_view json, VisionConfig& vision) {
   const Json document = TRY(parse_json_file(file, json));
   const JsonFields fields = TRY(JsonFields::of(file, document));
-  TRY(require(fields, "image_processor_type", "Qwen2VLImageProcessor"));
-  for (const std::string_view name :
-       {"do_convert_rgb", "do_resize", "do_rescale", "do_normalize"}) {
+  TRY(require_text(fields, "image_processor_type", "Qwen2VLImageProcessor"));
+  for (const std::string_view name : {"do_convert_rgb", "do_resize", "do_rescale", "do_normalize"}) {
     if (!TRY(fields.boolean(name))) return fields.unsupported(name, "true");
   }
   constexpr std::int64_t kBicubic = 3;  // PIL's number
@@ -194,7 +194,7 @@ Result<ModelConfig> parse_config(std::string_view name, const ConfigFiles& files
   if (type != "qwen3_5") {
     return fields.unsupported("model_type", "\"qwen3_5\" (Clef and Clef-Flash; other architectures are not served)");
   }
-  TRY(require(fields, "tie_word_embeddings", false));
+  TRY(require_flag(fields, "tie_word_embeddings", false));
   ModelConfig config;
   config.name = name;
   config.text = TRY(parse_text(TRY(fields.object("text_config"))));

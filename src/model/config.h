@@ -21,8 +21,8 @@ struct TextConfig {
   std::int64_t linear_key_head_dim = 0, linear_value_head_dim = 0, linear_conv_kernel_dim = 0;
   float rms_norm_eps = 0;
   float rope_theta = 0;
-  std::int64_t rotary_dim = 0;                // features of a head that are rotated
-  std::vector<std::int64_t> mrope_section;    // [11, 11, 10]
+  std::int64_t rotary_dim = 0;              // features of a head that are rotated
+  std::vector<std::int64_t> mrope_section;  // [11, 11, 10]
 
   std::int64_t num_layers() const { return static_cast<std::int64_t>(layer_types.size()); }
   std::int64_t key_width() const { return linear_num_key_heads * linear_key_head_dim; }        // KD
@@ -64,9 +64,9 @@ struct ModelConfig {
 
 // What a snapshot says about itself, as text.
 struct ConfigFiles {
-  std::string_view config;       // config.json
-  std::string_view head_config;  // joint_head_config.json
-  std::string_view processor;    // processor_config.json; empty: the folder has none
+  std::string_view config;           // config.json
+  std::string_view head_config;      // joint_head_config.json
+  std::string_view processor;        // processor_config.json; empty: the folder has none
   std::string_view image_processor;  // preprocessor_config.json, read when `processor` is empty
   std::string_view video_processor;  // video_preprocessor_config.json, likewise
 };

@@ -64,12 +64,12 @@ Status validate_head(const HeadConfig& c, const TextConfig& text) {
                                               c.hidden_size, text.hidden_size)};
   }
   if (c.routing_layers + c.layers > 16) {
-    return Error{Errc::unsupported, fmt::format("model: unsupported head: {} + {} layers, at most 16 in all",
-                                                c.routing_layers, c.layers)};
+    return Error{Errc::unsupported,
+                 fmt::format("model: unsupported head: {} + {} layers, at most 16 in all", c.routing_layers, c.layers)};
   }
   if (c.width % c.heads != 0) {
-    return Error{Errc::unsupported, fmt::format("model: unsupported head: width {} does not divide among {} heads",
-                                                c.width, c.heads)};
+    return Error{Errc::unsupported,
+                 fmt::format("model: unsupported head: width {} does not divide among {} heads", c.width, c.heads)};
   }
   return {};
 }
@@ -80,8 +80,8 @@ Status validate_vision(const VisionConfig& c, const TextConfig& text) {
                  fmt::format("model: unsupported vision shape (width={} heads={} patch={} merge={}): {}", c.hidden_size,
                              c.num_heads, c.patch_size, c.spatial_merge_size, reason)};
   };
-  for (const std::int64_t size : {c.depth, c.hidden_size, c.intermediate_size, c.num_heads, c.num_position_embeddings,
-                                  c.out_hidden_size}) {
+  for (const std::int64_t size :
+       {c.depth, c.hidden_size, c.intermediate_size, c.num_heads, c.num_position_embeddings, c.out_hidden_size}) {
     if (!is_size(size)) return unsupported(fmt::format("a size of {}", size));
   }
   if (c.depth > 128) return unsupported(fmt::format("{} blocks, at most 128", c.depth));
@@ -102,8 +102,9 @@ Status validate_vision(const VisionConfig& c, const TextConfig& text) {
   const std::int32_t ids[] = {c.image_token_id, c.vision_start_token_id, c.vision_end_token_id, c.video_token_id};
   for (const std::int32_t id : ids) {
     if (id < 1 || id >= text.vocab_size) {
-      return Error{Errc::bad_model, fmt::format("model: vision token ids must be below the vocabulary size {} and not 0",
-                                                text.vocab_size)};
+      return Error{
+          Errc::bad_model,
+          fmt::format("model: vision token ids must be below the vocabulary size {} and not 0", text.vocab_size)};
     }
   }
   for (int i = 0; i < 4; ++i) {

@@ -24,7 +24,7 @@ struct SyntheticScale {
 
 // A folder's synthetic.json, where there is one.
 struct SyntheticOptions {
-  std::string salt;                                           // put before the name in the hash
+  std::string salt;                                              // put before the name in the hash
   std::map<std::string, SyntheticScale, std::less<>> overrides;  // by the last part of a name
 };
 

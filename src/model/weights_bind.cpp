@@ -16,12 +16,19 @@ float load(const std::byte* data, DType dtype) {
   std::uint16_t half = 0;
   float value = 0;
   switch (dtype) {
-    case DType::f32: std::memcpy(&value, data, sizeof value); return value;
-    case DType::bf16: std::memcpy(&half, data, sizeof half); return bf16_to_f32(half);
-    case DType::f16: std::memcpy(&half, data, sizeof half); return f16_to_f32(half);
+    case DType::f32:
+      std::memcpy(&value, data, sizeof value);
+      return value;
+    case DType::bf16:
+      std::memcpy(&half, data, sizeof half);
+      return bf16_to_f32(half);
+    case DType::f16:
+      std::memcpy(&half, data, sizeof half);
+      return f16_to_f32(half);
     case DType::i32:
     case DType::i64:
-    case DType::u8: break;
+    case DType::u8:
+      break;
   }
   CHECK(false, "{} is no floating-point type", name_of(dtype));
   return 0;
@@ -29,27 +36,36 @@ float load(const std::byte* data, DType dtype) {
 
 float apply(Fold fold, float value) {
   switch (fold) {
-    case Fold::none: return value;
-    case Fold::one_plus: return 1.0F + value;
-    case Fold::neg_exp: return static_cast<float>(-std::exp(static_cast<double>(value)));
+    case Fold::none:
+      return value;
+    case Fold::one_plus:
+      return 1.0F + value;
+    case Fold::neg_exp:
+      return static_cast<float>(-std::exp(static_cast<double>(value)));
   }
   return value;
 }
 
 bool holds(Storage storage, DType dtype) {
   switch (storage) {
-    case Storage::any_float: return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32;
-    case Storage::bf16: return dtype == DType::bf16;
-    case Storage::f32: return dtype == DType::f32;
+    case Storage::any_float:
+      return dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32;
+    case Storage::bf16:
+      return dtype == DType::bf16;
+    case Storage::f32:
+      return dtype == DType::f32;
   }
   return false;
 }
 
 std::string_view words(Storage storage) {
   switch (storage) {
-    case Storage::any_float: return "BF16, F16 or F32";
-    case Storage::bf16: return "BF16";
-    case Storage::f32: return "F32";
+    case Storage::any_float:
+      return "BF16, F16 or F32";
+    case Storage::bf16:
+      return "BF16";
+    case Storage::f32:
+      return "F32";
   }
   return "";
 }
@@ -99,7 +115,9 @@ void assign(const FileTensor& tensor, const ToTapMajor& target) {
   }
 }
 
-void assign(const FileTensor& tensor, const ToScalar& target) { *target.value = load(tensor.bytes.data(), tensor.dtype); }
+void assign(const FileTensor& tensor, const ToScalar& target) {
+  *target.value = load(tensor.bytes.data(), tensor.dtype);
+}
 
 void assign(const FileTensor&, const Unused&) {}
 

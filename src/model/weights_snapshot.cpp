@@ -84,7 +84,8 @@ std::vector<Binding> snapshot_bindings(const ModelConfig& config, ModelWeights& 
   const TextConfig& text = config.text;
   size_layers(config, weights);
   Table table;
-  append(table, "model.language_model.", {matrix("embed_tokens.weight", weights.embed_tokens, text.vocab_size, text.hidden_size)});
+  append(table, "model.language_model.",
+         {matrix("embed_tokens.weight", weights.embed_tokens, text.vocab_size, text.hidden_size)});
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     LayerWeights& layer = weights.layers[i];
     const std::string prefix = fmt::format("model.language_model.layers.{}.", i);
