@@ -7,7 +7,6 @@
 
 #include "base/result.h"
 #include "model/config.h"
-#include "model/model_file.h"
 #include "model/safetensors.h"
 
 namespace clef {
@@ -31,8 +30,6 @@ std::string snapshot_name(const std::filesystem::path& folder);
 
 // All tensors, head tensors as "head." + name, without those of the MTP layers.
 Result<MappedTensors> map_snapshot_tensors(const std::filesystem::path& folder);
-
-Result<ModelFile> open_snapshot(const std::filesystem::path& folder);
 
 // A whole file as text. Errc::io; too_large over `limit` bytes.
 Result<std::string> read_text_file(const std::filesystem::path& path, std::size_t limit);
