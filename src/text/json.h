@@ -47,11 +47,14 @@ class Json {
   const std::string* if_string() const { return std::get_if<std::string>(&value_); }
   const Array* if_array() const { return std::get_if<Array>(&value_); }
   const Object* if_object() const { return std::get_if<Object>(&value_); }
+  std::string* if_string() { return std::get_if<std::string>(&value_); }
+  Array* if_array() { return std::get_if<Array>(&value_); }
   Object* if_object() { return std::get_if<Object>(&value_); }
 
   // The member called `key` of an object; null pointer when this is no object or has no such member. Linear in the
   // number of members.
   const Json* find(std::string_view key) const;
+  Json* find(std::string_view key) { return const_cast<Json*>(std::as_const(*this).find(key)); }
 
   // "null", "boolean", "integer", "number", "string", "list", "object": for messages.
   std::string_view type_name() const;
@@ -77,6 +80,9 @@ std::string to_compact_json(const Json& value);
 // What the network reads: a string as it stands, anything else compact with the keys of every object sorted by code
 // point. Python: json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True).
 std::string render(const Json& value);
+
+// Appends `value` as render() writes what is inside a list or object: strings too are quoted.
+void append_sorted_json(std::string& out, const Json& value);
 
 // Appends the JSON string literal of `text`, as Python writes it with ensure_ascii=False.
 void append_json_string(std::string& out, std::string_view text);

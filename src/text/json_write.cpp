@@ -75,9 +75,11 @@ std::string to_compact_json(const Json& value) {
 std::string render(const Json& value) {
   if (const auto* text = value.if_string()) return *text;
   std::string out;
-  write(out, value, Keys::sorted);
+  append_sorted_json(out, value);
   return out;
 }
+
+void append_sorted_json(std::string& out, const Json& value) { write(out, value, Keys::sorted); }
 
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';

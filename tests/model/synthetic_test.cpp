@@ -72,8 +72,7 @@ TEST(Synthetic, FillsAnyStretchAsItFillsTheWhole) {
 TEST(Synthetic, RefusesOptionsOfAnotherForm) {
   const auto wrong = parse_synthetic_options(R"({"overrides": {"A_log": [1.0]}})");
   ASSERT_FALSE(wrong);
-  EXPECT_EQ(wrong.error().message,
-            "synthetic.json: overrides.A_log: expected two numbers, offset and scale, got list");
+  EXPECT_EQ(wrong.error().message, "synthetic.json: overrides.A_log: expected two numbers, offset and scale, got list");
 }
 
 }  // namespace

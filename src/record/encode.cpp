@@ -1,0 +1,136 @@
+#include "record/encode.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+#include "record/prompt.h"
+
+namespace clef {
+namespace {
+
+// Appends pieces to a list of ids, each tokenised on its own.
+class PieceWriter {
+ public:
+  PieceWriter(const Tokenizer& tokenizer, bool strict) : tokenizer_(tokenizer), asked_{.match_added_tokens = !strict} {}
+
+  // Our own text, whose control strings are control tokens.
+  void write_fixed(std::string_view text) { tokenizer_.encode(text, Tokenizer::Options{}, ids_); }
+  // Text that holds something of the request.
+  Span write_asked(std::string_view text) {
+    const std::int64_t first = size();
+    tokenizer_.encode(text, asked_, ids_);
+    return {.first = first, .count = size() - first};
+  }
+
+  std::int64_t size() const { return static_cast<std::int64_t>(ids_.size()); }
+  const std::vector<std::int32_t>& ids() const { return ids_; }
+
+ private:
+  const Tokenizer& tokenizer_;
+  const Tokenizer::Options asked_;
+  std::vector<std::int32_t> ids_;
+};
+
+// The object {"description": ..., "option_id": ...} rendered; a null description is left out.
+std::string option_body(const Option& option) {
+  std::string text = "{";
+  if (!option.description.is_null()) {
+    text += "\"description\":";
+    append_sorted_json(text, option.description);
+    text += ',';
+  }
+  text += "\"option_id\":";
+  append_json_string(text, option.id);
+  text += '}';
+  return text;
+}
+
+// `number` counts from 1. The spans count from the schema's own start.
+EncodedQuestion write_question(PieceWriter& schema, const Question& question, std::size_t number) {
+  EncodedQuestion encoded;
+  encoded.id = question.id;
+  encoded.type = question.type;
+  schema.write_asked(
+      fmt::format("\nFIELD {}\nID: {}\nTYPE: {}\nINSTRUCTION: ", number, question.id, name_of(question.type)));
+  encoded.span = schema.write_asked(question.instructions);
+  schema.write_fixed(prompt::kOptionsHead);
+  for (const Option& option : question.options) {
+    encoded.option_ids.push_back(option.id);
+    schema.write_fixed(fmt::format("OPTION {}: ", encoded.option_ids.size()));
+    encoded.option_spans.push_back(schema.write_asked(option_body(option)));
+    schema.write_fixed(prompt::kOptionEnd);
+  }
+  schema.write_fixed(prompt::kFieldEnd);
+  return encoded;
+}
+
+void shift_spans(EncodedQuestion& question, std::int64_t by) {
+  question.span.first += by;
+  for (Span& span : question.option_spans) span.first += by;
+}
+
+struct State {
+  std::vector<std::int32_t> ids;
+  std::int64_t truncated = 0;  // tokens cut off its end
+};
+
+// `fixed` tokens are taken by everything else.
+Result<State> encode_state(const Request& request, const Tokenizer& tokenizer, const EncodeOptions& options,
+                           std::int64_t fixed) {
+  const auto room = static_cast<std::size_t>(options.max_length - fixed);
+  Tokenizer::Options asked{.match_added_tokens = !options.strict};
+  if (!options.truncate) asked.max_tokens = room + 1;  // one too many is enough to refuse
+  State state;
+  tokenizer.encode(request.state, asked, state.ids);
+  if (state.ids.size() <= room) return state;
+  if (!options.truncate) {
+    return Error{
+        Errc::too_large,
+        fmt::format("state needs more than {} tokens but only {} fit (max {} tokens including {} for the schema "
+                    "and template); the reference would silently drop the rest",
+                    room, room, options.max_length, fixed)};
+  }
+  state.truncated = static_cast<std::int64_t>(state.ids.size() - room);
+  state.ids.resize(room);
+  return state;
+}
+
+}  // namespace
+
+std::int64_t EncodedRecord::num_options() const {
+  std::size_t count = 0;
+  for (const EncodedQuestion& question : questions) count += question.option_ids.size();
+  return static_cast<std::int64_t>(count);
+}
+
+Result<EncodedRecord> encode(const Request& request, const Tokenizer& tokenizer, const EncodeOptions& options) {
+  EncodedRecord record;
+  PieceWriter schema(tokenizer, options.strict);
+  schema.write_fixed(prompt::kSchemaHead);
+  for (const Question& question : request.questions) {
+    record.questions.push_back(write_question(schema, question, record.questions.size() + 1));
+  }
+
+  const std::vector<std::int32_t> prefix = tokenizer.encode(prompt::kPrefix),
+                                  suffix = tokenizer.encode(prompt::kSuffix);
+  const std::int64_t fixed = static_cast<std::int64_t>(prefix.size() + suffix.size()) + schema.size();
+  if (fixed > options.max_length) {
+    return Error{Errc::too_large,
+                 fmt::format("schema requires {} tokens before state; maximum is {}", fixed, options.max_length)};
+  }
+  const State state = TRY(encode_state(request, tokenizer, options, fixed));
+
+  record.input_ids.reserve(static_cast<std::size_t>(fixed) + state.ids.size());
+  for (const auto* piece : {&prefix, &state.ids, &schema.ids(), &suffix}) {
+    record.input_ids.insert(record.input_ids.end(), piece->begin(), piece->end());
+  }
+  record.media_offset = static_cast<std::int64_t>(prefix.size());
+  record.schema_first = static_cast<std::int64_t>(prefix.size() + state.ids.size());
+  record.truncated_state_tokens = state.truncated;
+  for (EncodedQuestion& question : record.questions) shift_spans(question, record.schema_first);
+  return record;
+}
+
+}  // namespace clef
