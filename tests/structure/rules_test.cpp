@@ -105,9 +105,10 @@ std::vector<std::string> include_findings(const SourceFile& file) {
   for (const Line& line : lines_of(file)) {
     const auto include = quoted_include(line.text);
     if (!include) continue;
-    // A program's own headers are named from apps/: "clef/table.h".
-    const std::string program = include->substr(0, include->find('/') + 1);
-    const bool own_app = layer == "apps" && starts_with(file.path.substr(5), program);
+    // A program's own headers: "clef/table.h" from apps/, or "commands.h" beside the file.
+    const std::size_t slash = include->find('/');
+    const bool own_app = layer == "apps" && (slash == std::string::npos ||
+                                             starts_with(file.path.substr(5), include->substr(0, slash + 1)));
     if (own_app) continue;
     const std::string target = layer_of(*include);
     if (target.empty()) {
