@@ -1,5 +1,6 @@
 // Holds the whole tree to the rules of docs/architecture.md that a machine can hold (who includes whom, and what stands
 // in no source file), and the rules to examples that break them. A rule returns its findings as "path:line: what".
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -112,9 +113,9 @@ std::vector<std::string> include_findings(const SourceFile& file) {
     if (own_app) continue;
     const std::string target = layer_of(*include);
     if (target.empty()) {
-      findings.push_back(finding(file, line.number, "\"" + *include + "\" is not named from src/"));
+      findings.push_back(finding(file, line.number, fmt::format("\"{}\" is not named from src/", *include)));
     } else if (target != layer && !allowed_includes().at(layer).contains(target)) {
-      findings.push_back(finding(file, line.number, layer + " may not include " + target));
+      findings.push_back(finding(file, line.number, fmt::format("{} may not include {}", layer, target)));
     }
   }
   return findings;
