@@ -86,6 +86,10 @@ struct Tensor {
     t.cols = count;
     return t;
   }
+  // Address of row r, whatever the type; of the machine that owns the buffer.
+  std::byte* address(std::int64_t r = 0) const {
+    return static_cast<std::byte*>(buffer->data()) + (offset + r * stride) * static_cast<std::int64_t>(size_of(dtype));
+  }
   // Typed address of row r. Only for buffers whose memory the caller can reach.
   template <typename T>
   T* row(std::int64_t r) const {
