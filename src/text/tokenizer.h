@@ -31,7 +31,8 @@ struct AddedToken {
 
 // Everything that defines a tokenizer, whichever file it came from.
 struct TokenizerDefinition {
-  std::vector<std::string> tokens;  // byte-symbol text (GPT-2 alphabet) by id; added tokens as their content; "" = unused
+  std::vector<std::string>
+      tokens;  // byte-symbol text (GPT-2 alphabet) by id; added tokens as their content; "" = unused
   std::vector<std::pair<std::string, std::string>> merges;  // by rank, byte-symbol text
   std::vector<AddedToken> added_tokens;                     // by id
   SplitPattern pattern = SplitPattern::qwen2;
@@ -39,7 +40,7 @@ struct TokenizerDefinition {
 };
 
 // Reads a snapshot's tokenizer.json and tokenizer_config.json. Errc::bad_model for anything but byte-level BPE with NFC
-// and one of the two patterns; the message names the member.
+// and one of the two patterns; the message names the member. An empty tokenizer_config_json stands for no such file.
 Result<TokenizerDefinition> parse_tokenizer(std::string_view tokenizer_json, std::string_view tokenizer_config_json);
 
 class Tokenizer {

@@ -1,0 +1,72 @@
+// Byte pair encoding of one word: start from its bytes, merge the adjacent pair of lowest rank, leftmost first, until
+// no adjacent pair has a rank.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "text/tokenizer.h"
+
+namespace clef {
+
+class BytePairEncoder {
+ public:
+  // Errc::bad_model when a byte or a part of a merge has no token, or two tokens have the same text.
+  static Result<BytePairEncoder> create(const TokenizerDefinition& definition);
+
+  // What encoding one word needs beside the table; one for each thread.
+  struct Scratch;
+
+  // Appends the ids of `word`, which is not empty and shorter than 4 GiB.
+  void encode(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const;
+
+ private:
+  using Rank = std::uint32_t;
+  static constexpr Rank kNoRank = std::numeric_limits<Rank>::max();
+
+  // Open addressing over a power of two of slots, at most half of them taken.
+  struct Merge {
+    std::int32_t left = -1, right = -1;
+    Rank rank = kNoRank;
+    std::int32_t merged = -1;
+  };
+  // Words of up to 15 bytes that are encoded as one token: the bytes padded with zeros, the last byte is their count.
+  struct WholeWord {
+    std::uint64_t low = 0, high = 0;
+    std::int32_t id = -1;
+  };
+  static constexpr std::size_t kWholeWordBytes = 15;
+
+  Rank rank_of(std::int32_t left, std::int32_t right) const;
+  void add_merge(const Merge& merge);
+  void add_whole_word(std::string_view word, std::int32_t id);
+  std::int32_t whole_word(std::string_view word) const;
+  void merge_by_scanning(std::string_view word, std::vector<std::int32_t>& ids) const;
+  void merge_by_heap(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const;
+
+  std::array<std::int32_t, 256> byte_ids_{};
+  std::vector<Rank> byte_pair_ranks_;  // [256 * 256] by first byte, second byte
+  std::vector<std::int32_t> merged_;   // the id a merge makes, by rank
+  std::vector<Merge> merges_;
+  std::vector<WholeWord> whole_words_;
+  int merge_shift_ = 0, whole_word_shift_ = 0;  // 64 - log2 of the number of slots
+};
+
+struct BytePairEncoder::Scratch {
+  // A word's symbols as a doubly linked list in arrays, and the ranked pairs still to be merged as a heap.
+  struct Symbol {
+    std::int32_t id;
+    std::uint32_t previous, next;
+    Rank rank;  // of the pair this symbol makes with the next
+  };
+  std::vector<Symbol> symbols;
+  std::vector<std::uint64_t> heap;  // rank << 32 | position, so that of equal ranks the leftmost comes first
+};
+
+}  // namespace clef
