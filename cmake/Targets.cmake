@@ -3,7 +3,8 @@
 function(clef_library folder)
   cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
   string(REPLACE "/" "_" name ${folder})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp
+       ${CMAKE_SOURCE_DIR}/src/${folder}/decorators/*.cpp)
   if(sources)
     add_library(clef_${name} STATIC ${sources})
     target_include_directories(clef_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)

@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   app.set_help_all_flag("--help-all", "Help of every command");
   int status = 0;
   clef::add_synth(app, status);
+  clef::add_convert(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/thread_pool.h"
+#include "backend/open.h"
 
 namespace clef::cli {
 
@@ -12,11 +12,7 @@ std::string version_text() {
 #else
   const std::string compiler = fmt::format("gcc {}", __VERSION__);
 #endif
-  return fmt::format(
-      "cleffa {}\n"
-      "compiler  {}\n"
-      "backends  cpu ({} threads here)\n",
-      CLEF_VERSION, compiler, available_cpus());
+  return fmt::format("cleffa {}, built with {}\n{}", CLEF_VERSION, compiler, describe_backends());
 }
 
 }  // namespace clef::cli

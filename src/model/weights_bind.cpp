@@ -151,10 +151,13 @@ std::vector<float> widen(const FileTensor& tensor, Fold fold) {
 void size_layers(const ModelConfig& config, ModelWeights& weights) {
   weights.layers.resize(config.text.layer_types.size());
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
-    if (config.text.layer_types[i] == LayerType::full_attention) {
-      weights.layers[i].mixer.emplace<AttentionWeights>();
+    auto& mixer = weights.layers[i].mixer;
+    const bool is_attention = config.text.layer_types[i] == LayerType::full_attention;
+    if (is_attention == std::holds_alternative<AttentionWeights>(mixer)) continue;
+    if (is_attention) {
+      mixer.emplace<AttentionWeights>();
     } else {
-      weights.layers[i].mixer.emplace<DeltaNetWeights>();
+      mixer.emplace<DeltaNetWeights>();
     }
   }
   weights.head.evidence_layers.resize(static_cast<std::size_t>(config.head.routing_layers));

@@ -83,7 +83,7 @@ Status bind(std::string_view label, const TensorTable& table, const std::vector<
 // One tensor widened to float32 and folded; what the binder, the converter and the verifier all use.
 std::vector<float> widen(const FileTensor& tensor, Fold fold);
 
-// Sizes `weights` as `config` says, with each layer's kind of mixer.
+// Sizes `weights` as `config` says, with each layer's kind of mixer. Fields that already fit keep what they hold.
 void size_layers(const ModelConfig& config, ModelWeights& weights);
 
 }  // namespace clef

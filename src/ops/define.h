@@ -5,18 +5,10 @@
 #include <cstdint>
 
 #include "base/bf16.h"
+#include "base/f16.h"
 #include "base/tensor.h"
 
 namespace clef::definition {
-
-inline float f16_to_f32(std::uint16_t bits) {
-  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
-  const std::uint32_t exponent = (bits >> 10) & 0x1fU, fraction = bits & 0x3ffU;
-  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000U | (fraction << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (fraction << 13));
-  const float magnitude = static_cast<float>(fraction) * 0x1p-24F;  // subnormal: exact
-  return sign != 0 ? -magnitude : magnitude;
-}
 
 inline double at(const Tensor& t, std::int64_t row, std::int64_t col) {
   switch (t.dtype) {

@@ -7,6 +7,6 @@ void Pass::run(const Op& op) {
   encode(op);
 }
 
-void Pass::mark(std::string_view /*name*/, const Tensor& /*tensor*/) {}
+void Pass::mark(std::string_view /*prefix*/, std::string_view /*name*/, const Tensor& /*tensor*/) {}
 
 }  // namespace clef

@@ -14,8 +14,9 @@ class Pass {
   virtual ~Pass() = default;
 
   void run(const Op& op);
-  // Says that `tensor` now holds the stage called `name` ("layer.3"). Does nothing unless someone listens (TracePass).
-  virtual void mark(std::string_view name, const Tensor& tensor);
+  // Says that `tensor` now holds the stage called PREFIX.NAME, "layer.3.in_proj_qkv" or, without a name, "layer.3".
+  // Does nothing unless someone listens (TracePass).
+  virtual void mark(std::string_view prefix, std::string_view name, const Tensor& tensor);
   // Waits for everything that was run.
   virtual Status finish() = 0;
 

@@ -40,14 +40,16 @@ void define(const EmbedMean& op) {
 }
 
 bool valid(const AddRows& op) {
-  return op.y && op.x && op.y.dtype == DType::f32 && op.y.cols == op.x.cols && is_vector(op.index, op.y.rows, DType::i32) &&
+  const bool indexed = op.index ? is_vector(op.index, op.y.rows, DType::i32) : op.y.rows == op.x.rows;
+  return indexed && op.y && op.x && op.y.dtype == DType::f32 && op.y.cols == op.x.cols &&
          (op.x.dtype == DType::f32 || is_weight(op.x, op.x.rows, op.x.cols));
 }
 
 void define(const AddRows& op) {
   using namespace definition;
   for (std::int64_t r = 0; r < op.y.rows; ++r) {
-    for (std::int64_t c = 0; c < op.y.cols; ++c) put(op.y, r, c, at(op.y, r, c) + at(op.x, int_at(op.index, 0, r), c));
+    const std::int64_t from = op.index ? int_at(op.index, 0, r) : r;
+    for (std::int64_t c = 0; c < op.y.cols; ++c) put(op.y, r, c, at(op.y, r, c) + at(op.x, from, c));
   }
 }
 

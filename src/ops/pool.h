@@ -31,12 +31,12 @@ struct EmbedMean {
 bool valid(const EmbedMean& op);
 void define(const EmbedMean& op);
 
-// y[i] += x[index[i]]
+// y[i] += x[index[i]], or x[i] without an index
 struct AddRows {
   static constexpr std::string_view name = "add_rows";
   InOut y;     // [rows, n]   f32
   In x;        // [m, n]      f32, or a weight
-  In index;    // [1, rows]   i32, each below m
+  In index;    // [1, rows]   i32, each below m; or none
   auto tensors() const { return std::tie(y, x, index); }
 };
 bool valid(const AddRows& op);

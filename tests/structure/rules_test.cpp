@@ -1,5 +1,6 @@
 // Holds the whole tree to the rules of docs/architecture.md that a machine can hold (who includes whom, and what stands
 // in no source file), and the rules to examples that break them. A rule returns its findings as "path:line: what".
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -105,15 +106,16 @@ std::vector<std::string> include_findings(const SourceFile& file) {
   for (const Line& line : lines_of(file)) {
     const auto include = quoted_include(line.text);
     if (!include) continue;
-    // A program's own headers are named from apps/: "clef/table.h".
-    const std::string program = include->substr(0, include->find('/') + 1);
-    const bool own_app = layer == "apps" && starts_with(file.path.substr(5), program);
+    // A program's own headers: "clef/table.h" from apps/, or "commands.h" beside the file.
+    const std::size_t slash = include->find('/');
+    const bool own_app = layer == "apps" && (slash == std::string::npos ||
+                                             starts_with(file.path.substr(5), include->substr(0, slash + 1)));
     if (own_app) continue;
     const std::string target = layer_of(*include);
     if (target.empty()) {
-      findings.push_back(finding(file, line.number, "\"" + *include + "\" is not named from src/"));
+      findings.push_back(finding(file, line.number, fmt::format("\"{}\" is not named from src/", *include)));
     } else if (target != layer && !allowed_includes().at(layer).contains(target)) {
-      findings.push_back(finding(file, line.number, layer + " may not include " + target));
+      findings.push_back(finding(file, line.number, fmt::format("{} may not include {}", layer, target)));
     }
   }
   return findings;

@@ -44,11 +44,11 @@ void run(const EmbedMean& op, Context& context) {
 }
 
 void run(const AddRows& op, Context& context) {
-  const auto* index = op.index.row<const std::int32_t>(0);
+  const auto* index = op.index ? op.index.row<const std::int32_t>(0) : nullptr;
   const WeightType type = weight_type(op.x.dtype);
   context.for_rows(op.y.rows, [&](std::int64_t first, std::int64_t count) {
     for (std::int64_t r = first; r < first + count; ++r) {
-      context.kernels.add_row(op.x.address(index[r]), type, op.y.cols, op.y.row<float>(r));
+      context.kernels.add_row(op.x.address(index == nullptr ? r : index[r]), type, op.y.cols, op.y.row<float>(r));
     }
   });
 }
