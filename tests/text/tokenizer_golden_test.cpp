@@ -43,11 +43,10 @@ TEST(TokenizerGolden, ClefTinyIsReadWhole) {
   EXPECT_EQ(definition.pattern, SplitPattern::qwen2);  // by its tokenizer_class; its file carries the other
 }
 
-// tokenizer.jsonl holds what the pattern in the file gives, the other what the class Qwen2Tokenizer makes of the folder.
+// tokenizer.jsonl holds what the pattern in the file gives, the other what the class Qwen2Tokenizer makes of the
+// folder.
 TEST(TokenizerGolden, IdsOfThePatternInTheFile) { expect_golden_ids("tokenizer.jsonl", SplitPattern::qwen35); }
-TEST(TokenizerGolden, IdsOfTheClass) {
-  expect_golden_ids("tokenizer_clef-tiny_reference.jsonl", SplitPattern::qwen2);
-}
+TEST(TokenizerGolden, IdsOfTheClass) { expect_golden_ids("tokenizer_clef-tiny_reference.jsonl", SplitPattern::qwen2); }
 
 struct Pieces {
   std::string text;
