@@ -95,12 +95,12 @@ export function randomText(seed, lists) {
     next() {
       // A few alphabets a string, so that neighbours of the same kind meet often.
       const chosen = Array.from({ length: 1 + below(5) }, () => pick(lists));
-      const parts = below(100) === 0 ? 200 + below(400) : 1 + below(24);
+      const parts = below(200) === 0 ? 100 + below(300) : 1 + below(16);
       let text = "";
       for (let i = 0; i < parts; ++i) {
         const kind = below(100);
         if (kind < 2) text += anything();
-        else if (kind < 4) text += pick(pick(chosen)).repeat(1 + below(kind === 2 ? 300 : 4));
+        else if (kind < 4) text += pick(pick(chosen)).repeat(1 + below(below(20) === 0 ? 300 : 6));
         else if (kind < 24) text += pick(vocabulary);
         else text += pick(pick(chosen));
       }
