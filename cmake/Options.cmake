@@ -2,7 +2,12 @@
 option(CLEF_TESTS "Build the tests" ON)
 option(CLEF_FUZZ "Build the libFuzzer harnesses (needs clang)" OFF)
 option(CLEF_WERROR "Treat warnings as errors" ON)
+option(CLEF_CUDA "Build the CUDA backend (none yet)" OFF)
+option(CLEF_METAL_HOST "Build the Metal kernels as C++ for the host's tests (none yet)" OFF)
 set(CLEF_SANITIZE "" CACHE STRING "Sanitizers to build with, such as address,undefined or thread")
+if(CLEF_FUZZ AND NOT CLEF_SANITIZE)
+  set(CLEF_SANITIZE address,undefined)
+endif()
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -12,6 +17,19 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
+
+# ccache, where it is installed and the compiler is not already a link to it.
+find_program(CLEF_CCACHE ccache)
+if(CLEF_CCACHE AND NOT CMAKE_CXX_COMPILER MATCHES "ccache")
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CLEF_CCACHE})
+endif()
+
+foreach(backend CUDA METAL_HOST)
+  if(CLEF_${backend})
+    message(WARNING "CLEF_${backend} is on, but this source tree has no such backend yet; the build is the CPU's.")
+  endif()
+endforeach()
+
 # CHECK is ours and stays on in release; NDEBUG would only touch the standard library's asserts.
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 

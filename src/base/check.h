@@ -9,10 +9,10 @@ namespace clef {
 
 [[noreturn]] void check_failed(const char* condition, const char* file, int line, const std::string& detail);
 
-#define CHECK(condition, ...)                                                                    \
-  do {                                                                                           \
-    if (!(condition)) [[unlikely]]                                                               \
-      ::clef::check_failed(#condition, __FILE__, __LINE__, fmt::format("" __VA_ARGS__));         \
+#define CHECK(condition, ...)                                                            \
+  do {                                                                                   \
+    if (!(condition)) [[unlikely]]                                                       \
+      ::clef::check_failed(#condition, __FILE__, __LINE__, fmt::format("" __VA_ARGS__)); \
   } while (false)
 
 }  // namespace clef

@@ -34,20 +34,38 @@ struct [[nodiscard]] Error {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}        // NOLINT: implicit by design
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}    // NOLINT: implicit by design
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit by design
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit by design
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
-  T& value() & { CHECK(has_value()); return std::get<0>(state_); }
-  const T& value() const& { CHECK(has_value()); return std::get<0>(state_); }
-  T&& value() && { CHECK(has_value()); return std::move(std::get<0>(state_)); }
+  T& value() & {
+    CHECK(has_value());
+    return std::get<0>(state_);
+  }
+  const T& value() const& {
+    CHECK(has_value());
+    return std::get<0>(state_);
+  }
+  T&& value() && {
+    CHECK(has_value());
+    return std::move(std::get<0>(state_));
+  }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
-  Error& error() & { CHECK(!has_value()); return std::get<1>(state_); }
-  const Error& error() const& { CHECK(!has_value()); return std::get<1>(state_); }
-  Error&& error() && { CHECK(!has_value()); return std::move(std::get<1>(state_)); }
+  Error& error() & {
+    CHECK(!has_value());
+    return std::get<1>(state_);
+  }
+  const Error& error() const& {
+    CHECK(!has_value());
+    return std::get<1>(state_);
+  }
+  Error&& error() && {
+    CHECK(!has_value());
+    return std::move(std::get<1>(state_));
+  }
 
  private:
   std::variant<T, Error> state_;
@@ -61,8 +79,14 @@ class [[nodiscard]] Result<void> {
   bool has_value() const { return !error_.has_value(); }
   explicit operator bool() const { return has_value(); }
   void value() const { CHECK(has_value()); }
-  const Error& error() const& { CHECK(!has_value()); return *error_; }
-  Error&& error() && { CHECK(!has_value()); return std::move(*error_); }
+  const Error& error() const& {
+    CHECK(!has_value());
+    return *error_;
+  }
+  Error&& error() && {
+    CHECK(!has_value());
+    return std::move(*error_);
+  }
 
  private:
   std::optional<Error> error_;
@@ -72,11 +96,11 @@ using Status = Result<void>;
 
 #define CLEF_TRY_NAME2(line) clef_try_result_##line
 #define CLEF_TRY_NAME(line) CLEF_TRY_NAME2(line)
-#define CLEF_TRY(expression, name)                       \
-  __extension__({                                        \
-    auto&& name = (expression);                          \
-    if (!name) return std::move(name).error();           \
-    std::move(name).value();                             \
+#define CLEF_TRY(expression, name)             \
+  __extension__({                              \
+    auto&& name = (expression);                \
+    if (!name) return std::move(name).error(); \
+    std::move(name).value();                   \
   })
 #define TRY(expression) CLEF_TRY(expression, CLEF_TRY_NAME(__COUNTER__))
 

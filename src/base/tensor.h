@@ -13,12 +13,18 @@ enum class DType : std::uint8_t { f32, f16, bf16, i32, i64, u8 };
 
 constexpr std::size_t size_of(DType dtype) {
   switch (dtype) {
-    case DType::f32: return 4;
-    case DType::f16: return 2;
-    case DType::bf16: return 2;
-    case DType::i32: return 4;
-    case DType::i64: return 8;
-    case DType::u8: return 1;
+    case DType::f32:
+      return 4;
+    case DType::f16:
+      return 2;
+    case DType::bf16:
+      return 2;
+    case DType::i32:
+      return 4;
+    case DType::i64:
+      return 8;
+    case DType::u8:
+      return 1;
   }
   return 0;
 }
@@ -26,12 +32,18 @@ constexpr std::size_t size_of(DType dtype) {
 // As the model files' own headers spell it: "F32", "BF16", ...
 constexpr std::string_view name_of(DType dtype) {
   switch (dtype) {
-    case DType::f32: return "F32";
-    case DType::f16: return "F16";
-    case DType::bf16: return "BF16";
-    case DType::i32: return "I32";
-    case DType::i64: return "I64";
-    case DType::u8: return "U8";
+    case DType::f32:
+      return "F32";
+    case DType::f16:
+      return "F16";
+    case DType::bf16:
+      return "BF16";
+    case DType::i32:
+      return "I32";
+    case DType::i64:
+      return "I64";
+    case DType::u8:
+      return "U8";
   }
   return "?";
 }
@@ -73,6 +85,10 @@ struct Tensor {
     t.offset += first;
     t.cols = count;
     return t;
+  }
+  // Address of row r, whatever the type; of the machine that owns the buffer.
+  std::byte* address(std::int64_t r = 0) const {
+    return static_cast<std::byte*>(buffer->data()) + (offset + r * stride) * static_cast<std::int64_t>(size_of(dtype));
   }
   // Typed address of row r. Only for buffers whose memory the caller can reach.
   template <typename T>

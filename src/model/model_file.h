@@ -13,14 +13,18 @@ namespace clef {
 
 struct ModelFile {
   ModelConfig config;
-  ModelWeights weights;         // views into the mappings below
+  ModelWeights weights;  // views into the mappings below
   TokenizerDefinition tokenizer;
-  std::size_t bytes = 0;        // of tensor data mapped
+  std::size_t bytes = 0;           // of tensor data mapped
   std::shared_ptr<void> mappings;  // keeps the files mapped
 };
 
 // Opens by mapping: no tensor data is read but what is folded (norms, biases). Every count, offset, type and shape is
 // checked first. Errors name the file and the tensor or key: bad_model, unsupported, io.
 Result<ModelFile> open_model(const std::filesystem::path& path);
+
+// The two kinds. A GGUF's bytes must outlive the model, which has no mappings of its own here.
+Result<ModelFile> open_snapshot(const std::filesystem::path& folder);
+Result<ModelFile> parse_gguf_model(std::string_view label, std::span<const std::byte> bytes);
 
 }  // namespace clef

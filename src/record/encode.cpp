@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -10,26 +11,39 @@
 namespace clef {
 namespace {
 
-// Appends pieces to a list of ids, each tokenised on its own.
+// How far past the window a schema is counted. A request of a few megabytes could otherwise ask for minutes of work
+// only to be told how much too long it is.
+constexpr std::int64_t kCountedWindows = 4;
+
+// Appends pieces to a list of ids, each tokenised on its own, until there are more than `enough`.
 class PieceWriter {
  public:
-  PieceWriter(const Tokenizer& tokenizer, bool strict) : tokenizer_(tokenizer), asked_{.match_added_tokens = !strict} {}
+  PieceWriter(const Tokenizer& tokenizer, bool strict, std::int64_t enough)
+      : tokenizer_(tokenizer), match_asked_(!strict), enough_(enough) {}
 
   // Our own text, whose control strings are control tokens.
-  void write_fixed(std::string_view text) { tokenizer_.encode(text, Tokenizer::Options{}, ids_); }
+  void write_fixed(std::string_view text) { write(text, true); }
   // Text that holds something of the request.
   Span write_asked(std::string_view text) {
     const std::int64_t first = size();
-    tokenizer_.encode(text, asked_, ids_);
+    write(text, match_asked_);
     return {.first = first, .count = size() - first};
   }
 
+  bool has_enough() const { return size() > enough_; }
   std::int64_t size() const { return static_cast<std::int64_t>(ids_.size()); }
   const std::vector<std::int32_t>& ids() const { return ids_; }
 
  private:
+  void write(std::string_view text, bool match_added_tokens) {
+    if (has_enough()) return;
+    const auto wanted = static_cast<std::size_t>(enough_ + 1 - size());
+    tokenizer_.encode(text, {.match_added_tokens = match_added_tokens, .max_tokens = wanted}, ids_);
+  }
+
   const Tokenizer& tokenizer_;
-  const Tokenizer::Options asked_;
+  const bool match_asked_;
+  const std::int64_t enough_;
   std::vector<std::int32_t> ids_;
 };
 
@@ -57,6 +71,7 @@ EncodedQuestion write_question(PieceWriter& schema, const Question& question, st
   encoded.span = schema.write_asked(question.instructions);
   schema.write_fixed(prompt::kOptionsHead);
   for (const Option& option : question.options) {
+    if (schema.has_enough()) break;
     encoded.option_ids.push_back(option.id);
     schema.write_fixed(fmt::format("OPTION {}: ", encoded.option_ids.size()));
     encoded.option_spans.push_back(schema.write_asked(option_body(option)));
@@ -106,19 +121,21 @@ std::int64_t EncodedRecord::num_options() const {
 }
 
 Result<EncodedRecord> encode(const Request& request, const Tokenizer& tokenizer, const EncodeOptions& options) {
-  EncodedRecord record;
-  PieceWriter schema(tokenizer, options.strict);
-  schema.write_fixed(prompt::kSchemaHead);
-  for (const Question& question : request.questions) {
-    record.questions.push_back(write_question(schema, question, record.questions.size() + 1));
-  }
-
   const std::vector<std::int32_t> prefix = tokenizer.encode(prompt::kPrefix),
                                   suffix = tokenizer.encode(prompt::kSuffix);
+  EncodedRecord record;
+  PieceWriter schema(tokenizer, options.strict, kCountedWindows * options.max_length);
+  schema.write_fixed(prompt::kSchemaHead);
+  for (const Question& question : request.questions) {
+    if (schema.has_enough()) break;
+    record.questions.push_back(write_question(schema, question, record.questions.size() + 1));
+  }
   const std::int64_t fixed = static_cast<std::int64_t>(prefix.size() + suffix.size()) + schema.size();
   if (fixed > options.max_length) {
-    return Error{Errc::too_large,
-                 fmt::format("schema requires {} tokens before state; maximum is {}", fixed, options.max_length)};
+    return Error{Errc::too_large, fmt::format("schema requires {} tokens before state; maximum is {}",
+                                              schema.has_enough() ? fmt::format("more than {}", options.max_length)
+                                                                  : std::to_string(fixed),
+                                              options.max_length)};
   }
   const State state = TRY(encode_state(request, tokenizer, options, fixed));
 

@@ -73,8 +73,8 @@ Result<BytePairEncoder> BytePairEncoder::create(const TokenizerDefinition& defin
     if (tokens[i].empty()) continue;
     const auto id = static_cast<std::int32_t>(i);
     const bool is_short = tokens[i].size() <= ShortTokens::kMaxBytes;
-    const std::int32_t known = is_short ? encoder.short_tokens_.find_or_add(tokens[i], id).id
-                                        : long_tokens.emplace(tokens[i], id).first->second;
+    const std::int32_t known =
+        is_short ? encoder.short_tokens_.add(tokens[i], id) : long_tokens.emplace(tokens[i], id).first->second;
     if (known != id) {
       return tokenizer_error(
           fmt::format("tokens[{}] and tokens[{}] are both {}", known, i, quoted(definition.tokens[i])));
@@ -118,15 +118,6 @@ Result<BytePairEncoder> BytePairEncoder::create(const TokenizerDefinition& defin
   for (std::size_t i = 0; i < encoder.byte_pair_ranks_.size(); ++i) {
     encoder.byte_pair_ranks_[i] = encoder.rank_of(encoder.byte_ids_[i / 256], encoder.byte_ids_[i % 256]);
   }
-
-  // Taking a word for the token of the same bytes is only right where the merges lead to that token; find out where.
-  std::vector<std::int32_t> ids;
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i].empty() || tokens[i].size() > ShortTokens::kMaxBytes) continue;
-    ids.clear();
-    encoder.merge_by_scanning(tokens[i], ids);
-    encoder.short_tokens_.find_or_add(tokens[i], static_cast<std::int32_t>(i)).is_word = ids.size() == 1;
-  }
   return encoder;
 }
 
@@ -158,10 +149,19 @@ constexpr std::size_t kScanBytes = 128;  // up to here scanning all pairs for th
 
 void BytePairEncoder::encode(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const {
   if (word.size() <= ShortTokens::kMaxBytes) {
-    const ShortTokens::Entry* entry = short_tokens_.find(word);
-    if (entry != nullptr && entry->is_word) {
-      ids.push_back(entry->id);
-      return;
+    if (const ShortTokens::Entry* entry = short_tokens_.find(word)) {
+      const auto is_word = entry->is_word.load(std::memory_order_relaxed);
+      if (is_word == ShortTokens::Word::yes) {
+        ids.push_back(entry->id);
+        return;
+      }
+      if (is_word == ShortTokens::Word::unknown) {
+        const std::size_t before = ids.size();
+        merge_by_scanning(word, ids);
+        entry->is_word.store(ids.size() - before == 1 ? ShortTokens::Word::yes : ShortTokens::Word::no,
+                             std::memory_order_relaxed);
+        return;
+      }
     }
   }
   if (word.size() <= kScanBytes) {

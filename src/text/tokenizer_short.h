@@ -1,6 +1,7 @@
 // The tokens of up to 15 bytes, looked up by their bytes: nearly all words of ordinary text are such tokens.
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -16,10 +17,14 @@ class ShortTokens {
  public:
   static constexpr std::size_t kMaxBytes = 15;
 
+  // Taking a word for the token of the same bytes is only right where the merges lead from one to the other. That is
+  // found out when a word first turns up; threads may find it out at the same time, and then find the same.
+  enum class Word : std::uint8_t { unknown, yes, no };
+
   struct Entry {
     std::uint64_t low = 0, high = 0;  // the bytes padded with zeros; the last byte is their count
     std::int32_t id = -1;
-    bool is_word = false;  // the merges make this one token of these bytes
+    mutable std::atomic<Word> is_word = Word::unknown;
   };
 
   explicit ShortTokens(std::size_t capacity = 0) : entries_(slots_for(capacity)), shift_(shift_for(entries_.size())) {}
@@ -29,17 +34,26 @@ class ShortTokens {
     const Entry& entry = entries_[slot_of(pad(bytes))];
     return entry.id >= 0 ? &entry : nullptr;
   }
-  // As above, and adds an entry for `id` when there is none. At most `capacity` entries.
-  Entry& find_or_add(std::string_view bytes, std::int32_t id) {
-    const Entry padded = pad(bytes);
+  // Adds an entry for `id` unless there is one for these bytes; returns the id that stands there. At most `capacity`
+  // entries.
+  std::int32_t add(std::string_view bytes, std::int32_t id) {
+    const Padded padded = pad(bytes);
     Entry& entry = entries_[slot_of(padded)];
-    if (entry.id < 0) entry = {padded.low, padded.high, id, false};
-    return entry;
+    if (entry.id < 0) {
+      entry.low = padded.low;
+      entry.high = padded.high;
+      entry.id = id;
+    }
+    return entry.id;
   }
 
  private:
+  struct Padded {
+    std::uint64_t low, high;
+  };
+
   // Reads no byte outside `bytes`: loads overlap instead, and agree where they do.
-  static Entry pad(std::string_view bytes) {
+  static Padded pad(std::string_view bytes) {
     static_assert(std::endian::native == std::endian::little, "bytes are shifted by their order in memory");
     const char* p = bytes.data();
     const std::size_t n = bytes.size();
@@ -61,7 +75,7 @@ class ShortTokens {
   }
 
   // Where the entry stands or would stand.
-  std::size_t slot_of(const Entry& padded) const {
+  std::size_t slot_of(const Padded& padded) const {
     std::size_t slot = mix(padded.low ^ kMix1, padded.high ^ kMix2) >> shift_;
     while (entries_[slot].id >= 0 && (entries_[slot].low != padded.low || entries_[slot].high != padded.high)) {
       slot = (slot + 1) & (entries_.size() - 1);

@@ -197,7 +197,7 @@ TEST(JsonParse, KeepsTheOrderOfMembersAndTheLastOfRepeatedKeys) {
 }
 
 TEST(JsonParse, ResolvesRepeatedKeysAlikeForAnyNumberOfMembers) {
-  for (const std::size_t count : {1, 2, 15, 16, 17, 18, 33, 1000}) {
+  for (const std::size_t count : {1U, 2U, 15U, 16U, 17U, 18U, 33U, 1000U}) {
     std::string text = "{", expected = "{";
     for (std::size_t i = 0; i < count; ++i) {
       const std::string_view comma = i == 0 ? "" : ",";

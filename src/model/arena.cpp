@@ -1,0 +1,57 @@
+#include "model/arena.h"
+
+namespace clef {
+
+namespace {
+constexpr std::size_t kAlignment = 256;  // what the widest machine wants of a matrix's start
+
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+}  // namespace
+
+std::size_t Arena::bytes_for(std::int64_t rows, std::int64_t cols, DType dtype) {
+  return aligned(static_cast<std::size_t>(rows * cols) * size_of(dtype));
+}
+
+Status Arena::reset(std::size_t bytes) {
+  used_ = 0;
+  if (buffer_ != nullptr && buffer_->bytes() >= bytes) return {};
+  buffer_.reset();  // before the new one: both may not fit
+  buffer_ = TRY(device_.allocate(bytes));
+  return {};
+}
+
+Tensor Arena::take(std::int64_t rows, std::int64_t cols, DType dtype) {
+  const std::size_t bytes = bytes_for(rows, cols, dtype);
+  CHECK(buffer_ != nullptr && used_ + bytes <= buffer_->bytes(), "{} of {} bytes used, {} wanted", used_,
+        buffer_ == nullptr ? 0 : buffer_->bytes(), bytes);
+  const Tensor tensor{.buffer = buffer_.get(),
+                      .offset = static_cast<std::int64_t>(used_ / size_of(dtype)),
+                      .rows = rows,
+                      .cols = cols,
+                      .stride = cols,
+                      .dtype = dtype};
+  used_ += bytes;
+  return tensor;
+}
+
+Result<Tensor> DeviceTables::put(std::span<const std::byte> bytes, std::int64_t rows, std::int64_t cols, DType dtype) {
+  buffers_.push_back(TRY(device_.allocate(bytes.empty() ? 1 : bytes.size())));
+  const Tensor tensor{
+      .buffer = buffers_.back().get(), .offset = 0, .rows = rows, .cols = cols, .stride = cols, .dtype = dtype};
+  TRY(device_.upload(tensor, bytes));
+  return tensor;
+}
+
+Result<Tensor> DeviceTables::floats(std::span<const float> values, std::int64_t cols) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  CHECK(cols > 0 && count % cols == 0);
+  return put(std::as_bytes(values), count / cols, cols, DType::f32);
+}
+
+Result<Tensor> DeviceTables::ints(std::span<const std::int32_t> values, std::int64_t cols) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  CHECK(cols > 0 && count % cols == 0);
+  return put(std::as_bytes(values), count / cols, cols, DType::i32);
+}
+
+}  // namespace clef

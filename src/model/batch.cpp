@@ -1,0 +1,87 @@
+#include "model/batch.h"
+
+#include "model/rope.h"
+
+namespace clef {
+
+namespace {
+
+// The batch's tables on the host, in the making.
+struct Lists {
+  std::vector<std::int32_t> ids, cu_seqlens{0}, question_spans, option_spans, last_token_spans;
+  std::vector<std::int32_t> cu_questions{0}, cu_record_options{0}, cu_options{0}, question_of_option, question_types;
+};
+
+std::int32_t i32(std::int64_t value) { return static_cast<std::int32_t>(value); }
+
+void append_span(std::vector<std::int32_t>& spans, const Span& span, std::int64_t shift) {
+  CHECK(span.count > 0);
+  spans.push_back(i32(span.first + shift));
+  spans.push_back(i32(span.count));
+}
+
+void append(Lists& lists, const EncodedRecord& record) {
+  const auto first = static_cast<std::int64_t>(lists.ids.size());
+  lists.ids.insert(lists.ids.end(), record.input_ids.begin(), record.input_ids.end());
+  const auto end = static_cast<std::int64_t>(lists.ids.size());
+  lists.cu_seqlens.push_back(i32(end));
+  for (const EncodedQuestion& question : record.questions) {
+    const auto index = i32(static_cast<std::int64_t>(lists.question_types.size()));
+    append_span(lists.question_spans, question.span, first);
+    append_span(lists.last_token_spans, {.first = end - 1, .count = 1}, 0);
+    lists.question_types.push_back(static_cast<std::int32_t>(question.type));
+    for (const Span& span : question.option_spans) {
+      append_span(lists.option_spans, span, first);
+      lists.question_of_option.push_back(index);
+    }
+    lists.cu_options.push_back(i32(static_cast<std::int64_t>(lists.question_of_option.size())));
+  }
+  lists.cu_questions.push_back(i32(static_cast<std::int64_t>(lists.question_types.size())));
+  lists.cu_record_options.push_back(i32(static_cast<std::int64_t>(lists.question_of_option.size())));
+}
+
+}  // namespace
+
+Result<Batch> pack(std::span<const EncodedRecord* const> records, const TextConfig& config, Device& device) {
+  Lists lists;
+  std::vector<float> cos, sin;
+  const auto frequencies = rope_frequencies(config);
+  const auto axes = rope_axes(config);
+  Batch batch;
+  for (const EncodedRecord* record : records) {
+    CHECK(!record->input_ids.empty() && !record->questions.empty());
+    for (const std::int32_t id : record->input_ids) CHECK(id >= 0 && id < config.vocab_size, "token id {}", id);
+    append(lists, *record);
+    for (std::size_t t = 0; t < record->input_ids.size(); ++t) {
+      const auto place = static_cast<float>(t);
+      append_rope(frequencies, axes, {place, place, place}, cos, sin);
+    }
+    std::vector<std::int64_t>& counts = batch.num_options.emplace_back();
+    for (const EncodedQuestion& question : record->questions) {
+      counts.push_back(static_cast<std::int64_t>(question.option_spans.size()));
+    }
+  }
+  const auto size = [](const auto& list) { return static_cast<std::int64_t>(list.size()); };
+  batch.tokens = size(lists.ids);
+  batch.records = size(records);
+  batch.questions = size(lists.question_types);
+  batch.options = size(lists.question_of_option);
+  batch.tables = std::make_shared<DeviceTables>(device);
+  DeviceTables& tables = *batch.tables;
+  const auto row = [&](const std::vector<std::int32_t>& list) { return tables.ints(list, size(list)); };
+  batch.ids = TRY(row(lists.ids));
+  batch.cu_seqlens = TRY(row(lists.cu_seqlens));
+  batch.cos = TRY(tables.floats(cos, size(frequencies)));
+  batch.sin = TRY(tables.floats(sin, size(frequencies)));
+  batch.question_spans = TRY(tables.ints(lists.question_spans, 2));
+  batch.option_spans = TRY(tables.ints(lists.option_spans, 2));
+  batch.last_token_spans = TRY(tables.ints(lists.last_token_spans, 2));
+  batch.cu_questions = TRY(row(lists.cu_questions));
+  batch.cu_record_options = TRY(row(lists.cu_record_options));
+  batch.cu_options = TRY(row(lists.cu_options));
+  batch.question_of_option = TRY(row(lists.question_of_option));
+  batch.question_types = TRY(row(lists.question_types));
+  return batch;
+}
+
+}  // namespace clef

@@ -1,0 +1,39 @@
+// Records side by side, as the network reads them: tokens packed without padding, and where each record's parts lie.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "model/arena.h"
+#include "model/config.h"
+#include "ops/device.h"
+#include "record/encode.h"
+
+namespace clef {
+
+struct Batch {
+  std::int64_t tokens = 0, records = 0, questions = 0, options = 0;
+  Tensor ids;         // [1, tokens]       i32
+  Tensor cu_seqlens;  // [1, records + 1]  i32
+  Tensor cos, sin;    // [tokens, rotary pairs]  f32
+
+  // For the head; rows of questions and of options are stacked record by record, question by question.
+  Tensor question_spans;      // [questions, 2]  i32: first token of the batch, count
+  Tensor option_spans;        // [options, 2]    i32
+  Tensor last_token_spans;    // [questions, 2]  i32: the last token of the question's record
+  Tensor cu_questions;        // [1, records + 1]    i32, first question of each record
+  Tensor cu_record_options;   // [1, records + 1]    i32, first option of each record
+  Tensor cu_options;          // [1, questions + 1]  i32, first option of each question
+  Tensor question_of_option;  // [1, options]    i32
+  Tensor question_types;      // [1, questions]  i32: rows of the type embedding
+
+  std::vector<std::vector<std::int64_t>> num_options;  // by record, by question
+  std::shared_ptr<DeviceTables> tables;                // owns the above
+};
+
+// Each id must be below vocab_size, and each record hold at least one question and one token.
+Result<Batch> pack(std::span<const EncodedRecord* const> records, const TextConfig& config, Device& device);
+
+}  // namespace clef

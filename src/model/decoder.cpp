@@ -1,0 +1,186 @@
+#include "model/decoder.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace clef {
+
+namespace {
+
+// Calls `take` for the matrices of each part, in order; the parts' memory starts at the same place.
+template <typename Take>
+void each_part(DecoderScratch& s, const TextConfig& config, Take take) {
+  take(0, s.qkv, config.conv_width());
+  take(0, s.z, config.value_width());
+  take(0, s.b, config.linear_num_value_heads);
+  take(0, s.a, config.linear_num_value_heads);
+  take(0, s.query, config.key_width());
+  take(0, s.key, config.key_width());
+  take(0, s.value, config.value_width());
+  take(0, s.mixed, config.value_width());
+  take(0, s.gated, config.value_width());
+  take(1, s.q_gate, 2 * config.query_width());
+  take(1, s.k_raw, config.kv_width());
+  take(1, s.k, config.kv_width());
+  take(1, s.v, config.kv_width());
+  take(1, s.q, config.query_width());
+  take(1, s.attended, config.query_width());
+  take(2, s.activated, config.intermediate_size);
+}
+
+}  // namespace
+
+std::size_t DecoderScratch::bytes(const TextConfig& config, std::int64_t tokens) {
+  DecoderScratch unused;
+  std::size_t parts[3] = {};
+  each_part(unused, config, [&](int part, Tensor&, std::int64_t cols) { parts[part] += Arena::bytes_for(tokens, cols); });
+  return 2 * Arena::bytes_for(tokens, config.hidden_size) + std::max({parts[0], parts[1], parts[2]});
+}
+
+DecoderScratch DecoderScratch::take(const TextConfig& config, std::int64_t tokens, Arena& arena) {
+  DecoderScratch s;
+  s.residual = arena.take(tokens, config.hidden_size);
+  s.normed = arena.take(tokens, config.hidden_size);
+  const std::size_t start = arena.mark();
+  int part_before = 0;
+  each_part(s, config, [&](int part, Tensor& tensor, std::int64_t cols) {
+    if (part != part_before) arena.rewind(start);
+    part_before = part;
+    tensor = arena.take(tokens, cols);
+  });
+  return s;
+}
+
+Result<GatedDeltaNet> GatedDeltaNet::load(const DeltaNetWeights& weights, const TextConfig& config,
+                                          WeightLoader& loader) {
+  GatedDeltaNet net;
+  net.in_qkv_ = TRY(loader.matrix(weights.in_qkv));
+  net.in_z_ = TRY(loader.matrix(weights.in_z));
+  net.in_b_ = TRY(loader.matrix(weights.in_b));
+  net.in_a_ = TRY(loader.matrix(weights.in_a));
+  net.conv_ = TRY(loader.table(weights.conv, config.conv_width()));
+  net.neg_exp_a_log_ = TRY(loader.vector(weights.neg_exp_a_log));
+  net.dt_bias_ = TRY(loader.vector(weights.dt_bias));
+  net.norm_ = TRY(loader.vector(weights.norm));
+  net.out_ = TRY(loader.matrix(weights.out));
+  net.key_head_dim_ = config.linear_key_head_dim;
+  net.value_head_dim_ = config.linear_value_head_dim;
+  net.eps_ = config.rms_norm_eps;
+  return net;
+}
+
+void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const std::string& name) const {
+  pass.run(Linear{.y = s.qkv, .x = s.normed, .w = in_qkv_, .bias = {}});
+  pass.run(Linear{.y = s.z, .x = s.normed, .w = in_z_, .bias = {}});
+  pass.run(Linear{.y = s.b, .x = s.normed, .w = in_b_, .bias = {}});
+  pass.run(Linear{.y = s.a, .x = s.normed, .w = in_a_, .bias = {}});
+  pass.mark(name, "in_proj_qkv", s.qkv);
+  pass.mark(name, "in_proj_z", s.z);
+  pass.mark(name, "in_proj_b", s.b);
+  pass.mark(name, "in_proj_a", s.a);
+  pass.run(ShortConv{.q = s.query,
+                     .k = s.key,
+                     .v = s.value,
+                     .x = s.qkv,
+                     .weight = conv_,
+                     .cu_seqlens = batch.cu_seqlens,
+                     .head_dim = key_head_dim_});
+  pass.run(DeltaNet{.y = s.mixed,
+                    .q = s.query,
+                    .k = s.key,
+                    .v = s.value,
+                    .b = s.b,
+                    .a = s.a,
+                    .neg_exp_a_log = neg_exp_a_log_,
+                    .dt_bias = dt_bias_,
+                    .cu_seqlens = batch.cu_seqlens,
+                    .head_dim = key_head_dim_,
+                    .value_dim = value_head_dim_});
+  pass.run(GatedRmsNorm{.y = s.gated, .x = s.mixed, .z = s.z, .gain = norm_, .eps = eps_});
+  pass.mark(name, "gated_norm", s.gated);
+  pass.run(LinearAdd{.y = s.residual, .x = s.gated, .w = out_, .bias = {}});
+}
+
+Result<GatedAttention> GatedAttention::load(const AttentionWeights& weights, const TextConfig& config,
+                                            WeightLoader& loader) {
+  GatedAttention attention;
+  attention.q_gate_ = TRY(loader.matrix(weights.q_gate));
+  attention.k_ = TRY(loader.matrix(weights.k));
+  attention.v_ = TRY(loader.matrix(weights.v));
+  attention.q_norm_ = TRY(loader.vector(weights.q_norm));
+  attention.k_norm_ = TRY(loader.vector(weights.k_norm));
+  attention.out_ = TRY(loader.matrix(weights.out));
+  attention.head_dim_ = config.head_dim;
+  attention.eps_ = config.rms_norm_eps;
+  return attention;
+}
+
+void GatedAttention::forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const std::string& name) const {
+  pass.run(Linear{.y = s.q_gate, .x = s.normed, .w = q_gate_, .bias = {}});
+  pass.run(Linear{.y = s.k_raw, .x = s.normed, .w = k_, .bias = {}});
+  pass.run(Linear{.y = s.v, .x = s.normed, .w = v_, .bias = {}});
+  pass.mark(name, "q_proj", s.q_gate);
+  pass.mark(name, "k_proj", s.k_raw);
+  pass.mark(name, "v_proj", s.v);
+  pass.run(QkNormRope{.q = s.q,
+                      .k = s.k,
+                      .q_gate = s.q_gate,
+                      .k_raw = s.k_raw,
+                      .q_gain = q_norm_,
+                      .k_gain = k_norm_,
+                      .cos = batch.cos,
+                      .sin = batch.sin,
+                      .eps = eps_});
+  pass.mark(name, "q_rope", s.q);
+  pass.mark(name, "k_rope", s.k);
+  pass.run(Attention{.y = s.attended,
+                     .q = s.q,
+                     .k = s.k,
+                     .v = s.v,
+                     .q_gate = s.q_gate,
+                     .cu_seqlens = batch.cu_seqlens,
+                     .head_dim = head_dim_});
+  pass.mark(name, "attended", s.attended);
+  pass.run(LinearAdd{.y = s.residual, .x = s.attended, .w = out_, .bias = {}});
+}
+
+Result<Decoder> Decoder::load(const ModelWeights& weights, const TextConfig& config, WeightLoader& loader) {
+  Decoder decoder;
+  decoder.embed_tokens_ = TRY(loader.matrix(weights.embed_tokens));
+  decoder.norm_ = TRY(loader.vector(weights.norm));
+  decoder.eps_ = config.rms_norm_eps;
+  for (const LayerWeights& from : weights.layers) {
+    DecoderLayer layer;
+    layer.name = fmt::format("layer.{}", decoder.layers_.size());
+    layer.input_norm = TRY(loader.vector(from.input_norm));
+    layer.post_attention_norm = TRY(loader.vector(from.post_attention_norm));
+    if (const auto* delta_net = std::get_if<DeltaNetWeights>(&from.mixer)) {
+      layer.mixer = TRY(GatedDeltaNet::load(*delta_net, config, loader));
+    } else {
+      layer.mixer = TRY(GatedAttention::load(std::get<AttentionWeights>(from.mixer), config, loader));
+    }
+    layer.gate = TRY(loader.matrix(from.mlp.gate));
+    layer.up = TRY(loader.matrix(from.mlp.up));
+    layer.down = TRY(loader.matrix(from.mlp.down));
+    decoder.layers_.push_back(std::move(layer));
+  }
+  return decoder;
+}
+
+void Decoder::forward(Pass& pass, const Batch& batch, const DecoderScratch& s) const {
+  pass.run(Embed{.y = s.residual, .ids = batch.ids, .table = embed_tokens_});
+  pass.mark("embeddings", {}, s.residual);
+  for (const DecoderLayer& layer : layers_) {
+    pass.run(RmsNorm{.y = s.normed, .x = s.residual, .gain = layer.input_norm, .eps = eps_});
+    std::visit([&](const auto& mixer) { mixer.forward(pass, batch, s, layer.name); }, layer.mixer);
+    pass.run(RmsNorm{.y = s.normed, .x = s.residual, .gain = layer.post_attention_norm, .eps = eps_});
+    pass.run(LinearSwiglu{.y = s.activated, .x = s.normed, .gate = layer.gate, .up = layer.up});
+    pass.run(LinearAdd{.y = s.residual, .x = s.activated, .w = layer.down, .bias = {}});
+    pass.mark(layer.name, {}, s.residual);
+  }
+  pass.run(RmsNorm{.y = s.normed, .x = s.residual, .gain = norm_, .eps = eps_});
+  pass.mark("hidden", {}, s.normed);
+}
+
+}  // namespace clef

@@ -1,0 +1,39 @@
+// A Clef network on a device: backbone and head together.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "model/decoder.h"
+#include "model/head.h"
+#include "model/model_file.h"
+
+namespace clef {
+
+class Network {
+ public:
+  // `file`'s mappings and `device` must outlive the network.
+  static Result<std::unique_ptr<Network>> load(const ModelFile& file, Device& device);
+
+  // One forward pass over all records. The outer error is the pass's; the inner ones are the records'.
+  // `wrap`, when given, puts a decorator around the pass.
+  using Wrap = std::unique_ptr<Pass> (*)(std::unique_ptr<Pass> pass, void* context);
+  Result<std::vector<Result<Decisions>>> run(std::span<const EncodedRecord* const> records, Wrap wrap = nullptr,
+                                             void* context = nullptr);
+
+  // Device memory that a pass over this many tokens takes, beside the weights (questions and options add little).
+  std::size_t activation_bytes(std::int64_t tokens) const;
+
+ private:
+  Network(const ModelFile& file, Device& device);
+  ModelConfig config_;
+  Device& device_;
+  WeightLoader loader_;
+  Arena arena_;
+  Decoder decoder_;
+  Head head_;
+};
+
+}  // namespace clef

@@ -1,0 +1,63 @@
+// Matrix products with what follows them. W is stored [out, in]; y = x * W^T. Sums run over `in` in blocks of
+// kDepthBlock, ascending inside a block and from block to block, whatever the number of rows.
+#pragma once
+
+#include <string_view>
+#include <tuple>
+
+#include "ops/io.h"
+
+namespace clef {
+
+// y = x * W^T + bias
+struct Linear {
+  static constexpr std::string_view name = "linear";
+  Out y;     // [rows, n]  f32
+  In x;      // [rows, k]  f32
+  In w;      // [n, k]     a weight
+  In bias;   // [1, n]     f32, or none
+  auto tensors() const { return std::tie(y, x, w, bias); }
+};
+bool valid(const Linear& op);
+void define(const Linear& op);
+
+// y += x * W^T + bias: a sublayer's way back into the residual stream
+struct LinearAdd {
+  static constexpr std::string_view name = "linear_add";
+  InOut y;   // [rows, n]  f32
+  In x;      // [rows, k]  f32
+  In w;      // [n, k]     a weight
+  In bias;   // [1, n]     f32, or none
+  auto tensors() const { return std::tie(y, x, w, bias); }
+};
+bool valid(const LinearAdd& op);
+void define(const LinearAdd& op);
+
+// y = silu(x * gate^T) * (x * up^T)      Source: Qwen3_5MLP.
+struct LinearSwiglu {
+  static constexpr std::string_view name = "linear_swiglu";
+  Out y;     // [rows, n]  f32
+  In x;      // [rows, k]  f32
+  In gate;   // [n, k]     a weight
+  In up;     // [n, k]     a weight
+  auto tensors() const { return std::tie(y, x, gate, up); }
+};
+bool valid(const LinearSwiglu& op);
+void define(const LinearSwiglu& op);
+
+enum class Gelu { erf, tanh };
+
+// y = gelu(x * W^T + bias)      Source: nn.GELU (erf) in the head and the merger, gelu_pytorch_tanh in vision blocks.
+struct LinearGelu {
+  static constexpr std::string_view name = "linear_gelu";
+  Out y;     // [rows, n]  f32
+  In x;      // [rows, k]  f32
+  In w;      // [n, k]     a weight
+  In bias;   // [1, n]     f32, or none
+  Gelu gelu = Gelu::erf;
+  auto tensors() const { return std::tie(y, x, w, bias); }
+};
+bool valid(const LinearGelu& op);
+void define(const LinearGelu& op);
+
+}  // namespace clef

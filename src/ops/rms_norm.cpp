@@ -1,0 +1,43 @@
+#include "ops/rms_norm.h"
+
+#include "ops/define.h"
+
+namespace clef {
+
+bool valid(const RmsNorm& op) {
+  return is_matrix(op.y, op.x.rows, op.x.cols, DType::f32) && op.x.dtype == DType::f32 &&
+         is_vector(op.gain, op.x.cols) && op.eps > 0;
+}
+
+void define(const RmsNorm& op) {
+  using namespace definition;
+  for (std::int64_t r = 0; r < op.x.rows; ++r) {
+    double sum = 0;
+    for (std::int64_t c = 0; c < op.x.cols; ++c) sum += at(op.x, r, c) * at(op.x, r, c);
+    const double scale = 1.0 / std::sqrt(sum / static_cast<double>(op.x.cols) + static_cast<double>(op.eps));
+    for (std::int64_t c = 0; c < op.x.cols; ++c) put(op.y, r, c, at(op.x, r, c) * scale * at(op.gain, 0, c));
+  }
+}
+
+bool valid(const GatedRmsNorm& op) {
+  return is_matrix(op.y, op.x.rows, op.x.cols, DType::f32) && op.x.dtype == DType::f32 &&
+         is_matrix(op.z, op.x.rows, op.x.cols, DType::f32) && op.gain && op.gain.cols > 0 &&
+         is_vector(op.gain, op.gain.cols) && op.x.cols % op.gain.cols == 0 && op.eps > 0;
+}
+
+void define(const GatedRmsNorm& op) {
+  using namespace definition;
+  const std::int64_t n = op.gain.cols;
+  for (std::int64_t r = 0; r < op.x.rows; ++r) {
+    for (std::int64_t first = 0; first < op.x.cols; first += n) {
+      double sum = 0;
+      for (std::int64_t c = 0; c < n; ++c) sum += at(op.x, r, first + c) * at(op.x, r, first + c);
+      const double scale = 1.0 / std::sqrt(sum / static_cast<double>(n) + static_cast<double>(op.eps));
+      for (std::int64_t c = 0; c < n; ++c) {
+        put(op.y, r, first + c, at(op.gain, 0, c) * at(op.x, r, first + c) * scale * silu(at(op.z, r, first + c)));
+      }
+    }
+  }
+}
+
+}  // namespace clef

@@ -1,0 +1,92 @@
+#include "clef/options.h"
+
+#include <gtest/gtest.h>
+
+namespace clef::cli {
+namespace {
+
+Options parsed(const std::vector<std::string>& arguments) {
+  auto options = parse_options(arguments);
+  EXPECT_TRUE(options) << options.error().message;
+  return options ? *options : Options{};
+}
+
+std::string refusal(const std::vector<std::string>& arguments) {
+  const auto options = parse_options(arguments);
+  EXPECT_FALSE(options);
+  return options ? "" : options.error().message;
+}
+
+TEST(Options, HaveTheDefaultsThatHelpTells) {
+  const Options options = parsed({"-m", "model"});
+  EXPECT_EQ(options.model, "model");
+  EXPECT_EQ(options.format, Format::automatic);
+  EXPECT_EQ(options.batch, 1);
+  EXPECT_EQ(options.max_length, 16384);
+  EXPECT_EQ(options.num_threads, 0);
+  EXPECT_FALSE(options.strict || options.truncate || options.logits || options.timings);
+  EXPECT_TRUE(options.inputs.empty() && options.trace.empty());
+}
+
+TEST(Options, TakeEveryFlag) {
+  const Options options =
+      parsed({"--model", "m", "--format", "table", "--logits", "--timings", "--strict", "--truncate", "--threads", "3",
+              "--batch", "8", "--max-length", "512", "--trace", "t.safetensors", "a.jsonl", "-", "b.jsonl"});
+  EXPECT_EQ(options.model, "m");
+  EXPECT_EQ(options.format, Format::table);
+  EXPECT_TRUE(options.logits && options.timings && options.strict && options.truncate);
+  EXPECT_EQ(options.num_threads, 3);
+  EXPECT_EQ(options.batch, 8);
+  EXPECT_EQ(options.max_length, 512);
+  EXPECT_EQ(options.trace, "t.safetensors");
+  EXPECT_EQ(options.inputs, (std::vector<std::string>{"a.jsonl", "-", "b.jsonl"}));
+}
+
+TEST(Options, LetTheLastOfTruncateAndNoTruncateCount) {
+  EXPECT_FALSE(parsed({"-m", "m", "--truncate", "--no-truncate"}).truncate);
+  EXPECT_TRUE(parsed({"-m", "m", "--no-truncate", "--truncate"}).truncate);
+}
+
+TEST(Options, TakeWholeDecimalNumbersOnly) {
+  for (const std::string text :
+       {"", "0", "-1", "+4", " 4", "4 ", "4.0", "1e2", "0x10", "four", "257", "9223372036854775808"}) {
+    EXPECT_EQ(refusal({"-m", "m", "--batch", text}),
+              "--batch: expected a whole number from 1 to 256, got '" + text + "'");
+  }
+  EXPECT_EQ(parsed({"-m", "m", "--batch", "010"}).batch, 10);  // decimal, not octal
+}
+
+TEST(Options, RefuseWhatTheyDoNotKnow) {
+  EXPECT_EQ(refusal({}), "-m MODEL is required");
+  EXPECT_EQ(refusal({"-m", "m", "--format", "yaml"}), "--format: expected auto, json or table, got 'yaml'");
+  EXPECT_NE(refusal({"-m", "m", "--bogus"}).find("--bogus"), std::string::npos);
+  EXPECT_NE(refusal({"-m"}).find("--model"), std::string::npos);
+}
+
+TEST(Options, NeedNoModelForHelpAndVersion) {
+  EXPECT_TRUE(parsed({"--help"}).help);
+  EXPECT_TRUE(parsed({"-h"}).help);
+  EXPECT_TRUE(parsed({"--version"}).version);
+}
+
+TEST(Options, AreAllInTheHelp) {
+  const std::string_view help = help_text();
+  const auto names = option_names();
+  EXPECT_GE(names.size(), 13U);
+  for (const std::string& name : names) {
+    EXPECT_NE(help.find(" " + name), std::string_view::npos) << name;
+  }
+}
+
+TEST(Options, HelpFitsATerminal) {
+  std::size_t first = 0;
+  const std::string_view help = help_text();
+  while (first < help.size()) {
+    const std::size_t end = help.find('\n', first);
+    EXPECT_LE(end - first, 120U) << help.substr(first, end - first);
+    first = end + 1;
+  }
+}
+
+}  // namespace
+}  // namespace clef::cli
