@@ -90,10 +90,6 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::filesystem::path& model,
 
 std::string Engine::device_name() const { return state_->device->name(); }
 
-Result<Engine::Prepared> Engine::prepare(std::string_view request_json) const {
-  return prepare(TRY(parse_json(request_json)));
-}
-
 Result<Engine::Prepared> Engine::prepare(Json body) const {
   Prepared prepared;
   prepared.request = TRY(parse_request(std::move(body)));
@@ -112,7 +108,10 @@ Result<Engine::Answer> Engine::answer(std::string_view request_json) {
 
 std::vector<Result<Engine::Answer>> Engine::answer_batch(std::span<const std::string> request_jsons) {
   std::vector<Result<Prepared>> works;
-  for (const std::string& json : request_jsons) works.push_back(prepare(json));
+  for (const std::string& json : request_jsons) {
+    auto body = parse_json(json);
+    works.push_back(body ? prepare(std::move(body).value()) : std::move(body).error());
+  }
 
   std::vector<std::optional<Result<Decisions>>> decisions(works.size());
   std::vector<std::size_t> places;  // of the records in the pass being filled

@@ -37,7 +37,6 @@ class Engine {
     EncodedRecord record;
   };
   // The host's share of an answer. From any thread, several at once, and while run() is at work.
-  Result<Prepared> prepare(std::string_view request_json) const;
   Result<Prepared> prepare(Json body) const;
 
   // The device's share: one forward pass over all records. One result a record, in order; what one record cannot have
