@@ -242,7 +242,9 @@ bool Connection::take_body() {
   if (state_ == State::batch) {
     if (stage_before == RequestParser::Stage::complete) return false;
     deadline_ = Clock::now() + hub_.options.body_timeout;
-    batch_->feed(parser_.take_body());
+    const std::string bytes = parser_.take_body();
+    exchange_->line.bytes_in += bytes.size();
+    batch_->feed(bytes);
     if (is_complete) batch_->end_input();
     pump_batch();
     return !is_complete && taken > 0;
