@@ -32,8 +32,8 @@ check:  ## format, tidy on changed files, include rules, tests under asan and ub
 format:  ## lay out every source as .clang-format asks (version 14)
 	@git ls-files -z '*.h' '*.cpp' | xargs -0 clang-format -i
 
-bench: build $(MODEL)  ## time the tiny model; BENCH_ARGS="-m PATH ..." times another
-	@$(BUILD)/bin/clef-bench $(or $(BENCH_ARGS),-m $(MODEL))
+bench: build  ## time the matrix product; BENCH_ARGS="forward -m PATH --tokens 1024" times a model
+	@$(BUILD)/bin/clef-bench $(or $(BENCH_ARGS),linear)
 
 clean:  ## remove build/
 	@rm -rf build
