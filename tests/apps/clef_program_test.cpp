@@ -101,11 +101,11 @@ TEST_F(ClefProgram, GivesTheSameBytesInBatchesOnThreadsAndFromAGguf) {
   std::string input;
   std::size_t count = 0;
   for (const Json& line : test::golden_lines("text.jsonl")) {
-    if (line.find("input_ids")->if_array()->size() > 500) continue;  // the long ones say nothing new here
+    if (line.find("input_ids")->if_array()->size() > 250) continue;  // the long ones say nothing new here
     input += *line.find("request_text")->if_string() + "\n";
     ++count;
   }
-  ASSERT_GE(count, 20U);
+  ASSERT_GE(count, 12U);
   const Outcome alone = answer({"--logits", "--threads", "1"}, input);
   ASSERT_EQ(alone.code, 0);
   EXPECT_EQ(json_lines(alone.out).size(), count);
