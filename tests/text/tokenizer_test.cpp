@@ -1,5 +1,6 @@
 #include "text/tokenizer.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -255,7 +256,7 @@ TEST(Tokenizer, ThreadsMayShareOne) {
 
 TEST(Tokenizer, ManyAddedTokensAreFoundAsFast) {
   std::vector<std::string> added;
-  for (int i = 0; i < 65536; ++i) added.push_back("<" + std::to_string(i) + ">");
+  for (int i = 0; i < 65536; ++i) added.push_back(fmt::format("<{}>", i));
   const Tokenizer tokenizer = make(byte_tokenizer({}, added));
   std::string text;
   for (int i = 0; i < 65536; ++i) text += added[static_cast<std::size_t>(i)];
