@@ -90,6 +90,7 @@ Result<BytePairEncoder> BytePairEncoder::create(const TokenizerDefinition& defin
 
   encoder.merges_.resize(slots_for(definition.merges.size()));
   encoder.merge_shift_ = shift_for(encoder.merges_.size());
+  encoder.byte_pair_ranks_.assign(256 * 256, kNoRank);
   encoder.may_merge_.resize(slots_for(definition.merges.size() / 16));  // 8 to 16 bits a merge
   encoder.may_merge_shift_ = shift_for(encoder.may_merge_.size());
   encoder.merged_.reserve(definition.merges.size());
@@ -113,10 +114,10 @@ Result<BytePairEncoder> BytePairEncoder::create(const TokenizerDefinition& defin
     }
     encoder.merged_.push_back(merge.merged);
     encoder.add_merge(merge);
-  }
-  encoder.byte_pair_ranks_.resize(256 * 256);
-  for (std::size_t i = 0; i < encoder.byte_pair_ranks_.size(); ++i) {
-    encoder.byte_pair_ranks_[i] = encoder.rank_of(encoder.byte_ids_[i / 256], encoder.byte_ids_[i % 256]);
+    if (text.size() == 2) {
+      const auto byte = [&](std::size_t at) { return static_cast<std::size_t>(static_cast<unsigned char>(text[at])); };
+      encoder.byte_pair_ranks_[byte(0) * 256 + byte(1)] = merge.rank;
+    }
   }
   return encoder;
 }
