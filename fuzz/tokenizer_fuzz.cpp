@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/mapped_file.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_bpe.h"
 #include "text/tokenizer_bytes.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
@@ -180,10 +181,18 @@ void fuzz_merges(std::string_view data, unsigned kind) {
   for (const char byte : data.substr(0, 60)) word += static_cast<char>('a' + static_cast<unsigned char>(byte) % 3);
   if (word.empty()) return;
   if ((kind & 1) != 0) word += word + word;  // past where the heap takes over
-  const Tokenizer tokenizer = Tokenizer::create(definition).value();
   const Ids expected = merge_by_definition(definition, word);
-  CHECK(tokenizer.encode(word) == expected);
-  CHECK(tokenizer.encode(word) == expected);
+  for (const std::size_t chunk_bytes : {std::size_t{1}, word.size()}) {
+    const auto encoder = BytePairEncoder::create(definition, chunk_bytes);
+    CHECK(encoder.has_value(), "{}", encoder.error().message);
+    BytePairEncoder::Scratch scratch;
+    Ids ids;
+    encoder->encode(word, word.size(), scratch, ids);
+    CHECK(ids == expected);
+    encoder->encode(word, 2 * word.size(), scratch, ids);  // what the first time found out serves the second
+    CHECK(std::equal(ids.begin() + static_cast<std::ptrdiff_t>(expected.size()), ids.end(), expected.begin(),
+                     expected.end()));
+  }
 }
 
 }  // namespace
