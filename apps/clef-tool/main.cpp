@@ -10,7 +10,8 @@
 int main(int argc, char** argv) {
   CLI::App app(
       "Makes, converts, checks and shows Clef model files.\n"
-      "`clef-tool COMMAND --help` explains a command, with examples.");
+      "`clef-tool COMMAND --help` explains a command, with examples.",
+      "clef-tool");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of every command");
   int status = 0;
