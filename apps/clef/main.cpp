@@ -13,6 +13,7 @@
 #include "clef/table.h"
 #include "clef/terminal.h"
 #include "clef/version.h"
+#include "backend/open.h"
 #include "engine/engine.h"
 
 namespace clef::cli {
@@ -66,10 +67,14 @@ int run(const std::vector<std::string>& arguments) {
   if (options.version) return print(version_text());
 
   const Stopwatch load_watch;
+  auto device = open_device({.num_threads = options.num_threads});
+  if (!device) {
+    complain(device.error().message);
+    return kFailure;
+  }
   auto opened = Engine::open(
-      options.model,
-      {.num_threads = options.num_threads,
-       .encode = {.max_length = options.max_length, .strict = options.strict, .truncate = options.truncate},
+      options.model, std::move(device).value(),
+      {.encode = {.max_length = options.max_length, .strict = options.strict, .truncate = options.truncate},
        .trace = options.trace});
   if (!opened) {
     complain(opened.error().message);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "ops/device.h"
 #include "record/decision.h"
 #include "record/encode.h"
 #include "record/request.h"
@@ -18,7 +19,6 @@
 namespace clef {
 
 struct EngineOptions {
-  int num_threads = 0;  // 0: one a CPU that this process may use
   EncodeOptions encode;
   std::int64_t max_batch_tokens = 16384;  // of one forward pass; a longer record runs alone
   std::filesystem::path trace;            // where the layer outputs of the first request go; empty: nowhere
@@ -26,7 +26,9 @@ struct EngineOptions {
 
 class Engine {
  public:
-  static Result<std::unique_ptr<Engine>> open(const std::filesystem::path& model, const EngineOptions& options);
+  // The engine owns the device that it is given and runs on it alone.
+  static Result<std::unique_ptr<Engine>> open(const std::filesystem::path& model, std::unique_ptr<Device> device,
+                                              const EngineOptions& options);
   ~Engine();
 
   struct Answer {
@@ -40,6 +42,8 @@ class Engine {
   // Packs the records of several requests in as few forward passes as max_batch_tokens allows. One result a request, in
   // order; a bad request does not disturb the others.
   std::vector<Result<Answer>> answer_batch(std::span<const std::string> request_jsons);
+
+  std::string device_name() const;
 
  private:
   struct State;

@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_short.h"
 
 namespace clef {
 
@@ -27,26 +28,18 @@ class BytePairEncoder {
   void encode(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const;
 
  private:
-  using Rank = std::uint32_t;
+  using Rank = std::int32_t;  // signed: SSE2 compares no others
   static constexpr Rank kNoRank = std::numeric_limits<Rank>::max();
 
-  // Open addressing over a power of two of slots, at most half of them taken.
+  // Open addressing, see tokenizer_hash.h.
   struct Merge {
     std::int32_t left = -1, right = -1;
     Rank rank = kNoRank;
     std::int32_t merged = -1;
   };
-  // Words of up to 15 bytes that are encoded as one token: the bytes padded with zeros, the last byte is their count.
-  struct WholeWord {
-    std::uint64_t low = 0, high = 0;
-    std::int32_t id = -1;
-  };
-  static constexpr std::size_t kWholeWordBytes = 15;
 
   Rank rank_of(std::int32_t left, std::int32_t right) const;
   void add_merge(const Merge& merge);
-  void add_whole_word(std::string_view word, std::int32_t id);
-  std::int32_t whole_word(std::string_view word) const;
   void merge_by_scanning(std::string_view word, std::vector<std::int32_t>& ids) const;
   void merge_by_heap(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const;
 
@@ -54,8 +47,12 @@ class BytePairEncoder {
   std::vector<Rank> byte_pair_ranks_;  // [256 * 256] by first byte, second byte
   std::vector<std::int32_t> merged_;   // the id a merge makes, by rank
   std::vector<Merge> merges_;
-  std::vector<WholeWord> whole_words_;
-  int merge_shift_ = 0, whole_word_shift_ = 0;  // 64 - log2 of the number of slots
+  int merge_shift_ = 0;
+  // Most pairs that turn up have no rank. Two bits a merge in one word of a table that fits the second-level cache tell
+  // nearly all of those without a look into `merges_`, which does not fit.
+  std::vector<std::uint64_t> may_merge_;
+  int may_merge_shift_ = 0;
+  ShortTokens short_tokens_;
 };
 
 struct BytePairEncoder::Scratch {

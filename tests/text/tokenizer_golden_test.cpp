@@ -1,25 +1,15 @@
 // Ids of the reference's tokenizer library, and the pieces it cuts.
 #include <gtest/gtest.h>
 
-#include "support/golden.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer_fixture.h"
 
 namespace clef {
 namespace {
 
-TokenizerDefinition clef_tiny() {
-  auto definition = parse_tokenizer(test::read_file(test::golden_path("clef-tiny/tokenizer.json")),
-                                    test::read_file(test::golden_path("clef-tiny/tokenizer_config.json")));
-  EXPECT_TRUE(definition) << definition.error().message;
-  return std::move(definition).value();
-}
-
 Tokenizer tokenizer_with(SplitPattern pattern) {
-  TokenizerDefinition definition = clef_tiny();
+  TokenizerDefinition definition = test::clef_tiny_definition();
   definition.pattern = pattern;
-  auto tokenizer = Tokenizer::create(std::move(definition));
-  EXPECT_TRUE(tokenizer) << tokenizer.error().message;
-  return std::move(tokenizer).value();
+  return test::make(std::move(definition));
 }
 
 void expect_golden_ids(const std::string& file, SplitPattern pattern) {
@@ -35,7 +25,7 @@ void expect_golden_ids(const std::string& file, SplitPattern pattern) {
 }
 
 TEST(TokenizerGolden, ClefTinyIsReadWhole) {
-  const TokenizerDefinition definition = clef_tiny();
+  const TokenizerDefinition definition = test::clef_tiny_definition();
   EXPECT_EQ(definition.tokens.size(), 4029U);
   EXPECT_EQ(definition.merges.size(), 3744U);
   EXPECT_EQ(definition.added_tokens.size(), 29U);
@@ -43,11 +33,10 @@ TEST(TokenizerGolden, ClefTinyIsReadWhole) {
   EXPECT_EQ(definition.pattern, SplitPattern::qwen2);  // by its tokenizer_class; its file carries the other
 }
 
-// tokenizer.jsonl holds what the pattern in the file gives, the other what the class Qwen2Tokenizer makes of the folder.
+// tokenizer.jsonl holds what the pattern in the file gives, the other what the class Qwen2Tokenizer makes of the
+// folder.
 TEST(TokenizerGolden, IdsOfThePatternInTheFile) { expect_golden_ids("tokenizer.jsonl", SplitPattern::qwen35); }
-TEST(TokenizerGolden, IdsOfTheClass) {
-  expect_golden_ids("tokenizer_clef-tiny_reference.jsonl", SplitPattern::qwen2);
-}
+TEST(TokenizerGolden, IdsOfTheClass) { expect_golden_ids("tokenizer_clef-tiny_reference.jsonl", SplitPattern::qwen2); }
 
 struct Pieces {
   std::string text;

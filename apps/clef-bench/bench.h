@@ -1,0 +1,29 @@
+// What the benchmarks share: repeated timing beside the machine's own peak.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace clef::bench {
+
+struct Settings {
+  int num_threads = 0;
+  std::string kernels;  // empty: the best
+  int runs = 5;
+};
+
+double median(std::vector<double> values);
+
+// Seconds that `work` takes: the median of settings.runs after one run to warm up. Before each run the FMA peak is
+// measured, so that both see the same machine; its median goes to peak_flops.
+double time_beside_peak(const Settings& settings, const std::function<void()>& work, double& peak_flops);
+
+// The processor's name as the system tells it.
+std::string machine_name();
+
+int bench_linear(const Settings& settings, const std::vector<int>& rows);
+int bench_forward(const Settings& settings, const std::string& model, const std::vector<int>& tokens);
+int bench_tokenizer(const Settings& settings, const std::string& model, const std::string& file);
+
+}  // namespace clef::bench

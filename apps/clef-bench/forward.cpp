@@ -1,0 +1,92 @@
+// A whole forward pass, and what each op of it takes.
+#include <cstdio>
+
+#include <sys/resource.h>
+
+#include "backend/cpu/cpu_device.h"
+#include "clef-bench/bench.h"
+#include "model/model_file.h"
+#include "model/network.h"
+#include "ops/decorators/timed_pass.h"
+
+namespace clef::bench {
+
+namespace {
+
+// A record of exactly `tokens` tokens with one question of three options near its end.
+EncodedRecord make_record(std::int64_t tokens, std::int64_t vocab_size) {
+  EncodedRecord record;
+  std::uint32_t state = 1;
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    state = state * 1664525U + 1013904223U;
+    record.input_ids.push_back(static_cast<std::int32_t>(state % static_cast<std::uint32_t>(vocab_size)));
+  }
+  EncodedQuestion question;
+  question.id = "q";
+  question.type = QuestionType::choice;
+  question.span = {.first = tokens - 60, .count = 8};
+  for (std::int64_t k = 0; k < 3; ++k) {
+    question.option_spans.push_back({.first = tokens - 50 + 12 * k, .count = 8});
+    question.option_ids.push_back(std::to_string(k));
+  }
+  record.questions.push_back(std::move(question));
+  return record;
+}
+
+long peak_resident_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss / 1024;
+}
+
+}  // namespace
+
+int bench_forward(const Settings& settings, const std::string& model, const std::vector<int>& tokens) {
+  auto opened = open_cpu_device({.num_threads = settings.num_threads, .kernels = settings.kernels});
+  auto file = open_model(model);
+  if (!opened || !file) {
+    std::fprintf(stderr, "clef-bench: %s\n", (!opened ? opened.error() : file.error()).message.c_str());
+    return 1;
+  }
+  Device& device = **opened;
+  auto network = Network::load(*file, device);
+  if (!network) {
+    std::fprintf(stderr, "clef-bench: %s\n", network.error().message.c_str());
+    return 1;
+  }
+  std::printf("%s, %s, %s\n", machine_name().c_str(), device.name().c_str(), file->config.name.c_str());
+  for (const int count : tokens) {
+    if (count < 64) {
+      std::fprintf(stderr, "clef-bench: --tokens: expected at least 64, got %d\n", count);
+      return 2;
+    }
+    const EncodedRecord record = make_record(count, file->config.text.vocab_size);
+    const EncodedRecord* records[] = {&record};
+    OpTimes times;
+    const auto wrap = [](std::unique_ptr<Pass> pass, void* to) -> std::unique_ptr<Pass> {
+      return std::make_unique<TimedPass>(std::move(pass), *static_cast<OpTimes*>(to));
+    };
+    double peak = 0;
+    const double seconds = time_beside_peak(settings, [&] {
+      times.clear();
+      if (auto result = (*network)->run(records, wrap, &times); !result) {
+        std::fprintf(stderr, "clef-bench: %s\n", result.error().message.c_str());
+      }
+    }, peak);
+    double flops = 0;
+    for (const auto& [name, time] : times) flops += time.flops;
+    std::printf("\n%d tokens: %.1f ms, %.0f tokens/s, %.1f GFLOP/s of a peak of %.1f: %.1f%%; resident %ld MiB at most\n",
+                count, seconds * 1e3, count / seconds, flops / seconds / 1e9, peak / 1e9, 100 * flops / seconds / peak,
+                peak_resident_mib());
+    std::printf("  %-18s %6s %10s %8s %10s %8s\n", "op (last run)", "calls", "ms", "time", "GFLOP/s", "of peak");
+    for (const auto& [name, time] : times) {
+      std::printf("  %-18s %6ld %10.2f %7.1f%% %10.1f %7.1f%%\n", std::string(name).c_str(), static_cast<long>(time.calls),
+                  time.seconds * 1e3, 100 * time.seconds / seconds, time.flops / time.seconds / 1e9,
+                  100 * time.flops / time.seconds / peak);
+    }
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace clef::bench

@@ -1,0 +1,37 @@
+// clef-bench: how fast this machine runs the parts and the whole, beside its own peak measured in the same run.
+#include <CLI/CLI.hpp>
+
+#include "clef-bench/bench.h"
+
+int main(int argc, char** argv) {
+  CLI::App app{
+      "Measures speed on this machine, beside its floating point peak measured in the same run.\n\n"
+      "  clef-bench linear                          the matrix product\n"
+      "  clef-bench forward -m MODEL --tokens 1024  a forward pass, op by op\n"
+      "  clef-bench tokenizer FOLDER FILE           text to ids\n"};
+  app.require_subcommand(1);
+  clef::bench::Settings settings;
+  app.add_option("--threads", settings.num_threads, "threads; 0: one for each CPU")->check(CLI::NonNegativeNumber);
+  app.add_option("--kernels", settings.kernels, "avx512, avx2 or plain; default: the best this machine has");
+  app.add_option("--runs", settings.runs, "counted runs, of which the median is shown")->check(CLI::PositiveNumber);
+
+  std::vector<int> rows{256, 512, 1024};
+  CLI::App* linear = app.add_subcommand("linear", "the matrix product at the sizes of a 9B model");
+  linear->add_option("--rows", rows, "rows (tokens), several allowed");
+
+  std::string model;
+  std::vector<int> tokens{1024};
+  CLI::App* forward = app.add_subcommand("forward", "a whole forward pass, op by op");
+  forward->add_option("-m,--model", model, "snapshot folder or GGUF")->required();
+  forward->add_option("--tokens", tokens, "length of the record, several allowed");
+
+  std::string folder, file;
+  CLI::App* tokenizer = app.add_subcommand("tokenizer", "text to ids on one thread");
+  tokenizer->add_option("folder", folder, "folder with tokenizer.json and tokenizer_config.json")->required();
+  tokenizer->add_option("file", file, "text to encode")->required();
+
+  CLI11_PARSE(app, argc, argv);
+  if (*linear) return clef::bench::bench_linear(settings, rows);
+  if (*forward) return clef::bench::bench_forward(settings, model, tokens);
+  return clef::bench::bench_tokenizer(settings, folder, file);
+}

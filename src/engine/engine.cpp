@@ -1,0 +1,156 @@
+#include "engine/engine.h"
+
+#include <optional>
+#include <utility>
+
+#include "base/output_file.h"
+#include "model/model_file.h"
+#include "model/network.h"
+#include "model/safetensors.h"
+#include "ops/decorators/trace_pass.h"
+#include "record/respond.h"
+#include "text/tokenizer.h"
+
+namespace clef {
+
+namespace {
+
+Status write_trace(const std::filesystem::path& path, const std::vector<TracedTensor>& stages) {
+  std::vector<SafetensorsEntry> entries;
+  for (const TracedTensor& stage : stages) {
+    entries.push_back({stage.name, DType::f32, {stage.rows, stage.cols}});
+  }
+  OutputFile file = TRY(OutputFile::create(path));
+  TRY(file.write(safetensors_header(entries)));
+  for (const TracedTensor& stage : stages) TRY(file.write(std::as_bytes(std::span(stage.values))));
+  return file.commit();
+}
+
+// A request on its way: what it became, or why it failed.
+struct Work {
+  Request request;
+  EncodedRecord record;
+};
+
+}  // namespace
+
+struct Engine::State {
+  State(EngineOptions options_, std::unique_ptr<Device> device_, ModelFile file_, Tokenizer tokenizer_)
+      : options(std::move(options_)),
+        device(std::move(device_)),
+        file(std::move(file_)),
+        tokenizer(std::move(tokenizer_)) {}
+
+  EngineOptions options;
+  std::unique_ptr<Device> device;
+  ModelFile file;
+  Tokenizer tokenizer;
+  std::unique_ptr<Network> network;  // reads the file's mappings and runs on the device
+
+  Result<Work> prepare(std::string_view request_json) const {
+    Json body = TRY(parse_json(request_json));
+    Work work;
+    work.request = TRY(parse_request(std::move(body)));
+    work.record = TRY(encode(work.request, tokenizer, options.encode));
+    return work;
+  }
+
+  Result<std::vector<Result<Decisions>>> run(std::span<const EncodedRecord* const> records) {
+    if (options.trace.empty()) return network->run(records);
+    // The first record of all is traced, alone.
+    std::vector<TracedTensor> stages;
+    struct Target {
+      Device& device;
+      std::vector<TracedTensor>& stages;
+    } target{*device, stages};
+    const auto wrap = [](std::unique_ptr<Pass> pass, void* context) -> std::unique_ptr<Pass> {
+      auto& to = *static_cast<Target*>(context);
+      return std::make_unique<TracePass>(std::move(pass), to.device, to.stages);
+    };
+    auto decisions = TRY(network->run(records.first(1), wrap, &target));
+    TRY(write_trace(std::exchange(options.trace, {}), stages));
+    if (records.size() > 1) {
+      for (auto& rest : TRY(network->run(records.subspan(1)))) decisions.push_back(std::move(rest));
+    }
+    return decisions;
+  }
+
+  // One result a record, in order. A pass that fails for several is tried again for each alone, so that what one record
+  // cannot have does not take the others with it.
+  std::vector<Result<Decisions>> decide(std::span<const EncodedRecord* const> records) {
+    auto together = run(records);
+    if (together) return std::move(together).value();
+    if (records.size() == 1) return {std::move(together).error()};
+    std::vector<Result<Decisions>> decisions;
+    for (const EncodedRecord* record : records) {
+      auto alone = run({&record, 1});
+      decisions.push_back(alone ? std::move(std::move(alone).value().front()) : std::move(alone).error());
+    }
+    return decisions;
+  }
+};
+
+Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Engine::~Engine() = default;
+
+Result<std::unique_ptr<Engine>> Engine::open(const std::filesystem::path& model, std::unique_ptr<Device> device,
+                                             const EngineOptions& options) {
+  ModelFile file = TRY(open_model(model));
+  Tokenizer tokenizer = TRY(Tokenizer::create(std::move(file.tokenizer)));
+  auto state = std::make_unique<State>(options, std::move(device), std::move(file), std::move(tokenizer));
+  state->network = TRY(Network::load(state->file, *state->device));
+  return std::unique_ptr<Engine>(new Engine(std::move(state)));
+}
+
+std::string Engine::device_name() const { return state_->device->name(); }
+
+Result<Engine::Answer> Engine::answer(std::string_view request_json) {
+  const std::string copy(request_json);
+  return std::move(answer_batch({&copy, 1}).front());
+}
+
+std::vector<Result<Engine::Answer>> Engine::answer_batch(std::span<const std::string> request_jsons) {
+  std::vector<Result<Work>> works;
+  for (const std::string& json : request_jsons) works.push_back(state_->prepare(json));
+
+  std::vector<std::optional<Result<Decisions>>> decisions(works.size());
+  std::vector<std::size_t> places;  // of the records in the pass being filled
+  std::vector<const EncodedRecord*> records;
+  std::int64_t tokens = 0;
+  const auto run = [&] {
+    if (records.empty()) return;
+    auto results = state_->decide(records);
+    for (std::size_t i = 0; i < places.size(); ++i) decisions[places[i]] = std::move(results[i]);
+    places.clear();
+    records.clear();
+    tokens = 0;
+  };
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    if (!works[i]) continue;
+    const auto length = static_cast<std::int64_t>(works[i]->record.input_ids.size());
+    if (tokens + length > state_->options.max_batch_tokens) run();
+    places.push_back(i);
+    records.push_back(&works[i]->record);
+    tokens += length;
+  }
+  run();
+
+  std::vector<Result<Answer>> answers;
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    if (!works[i]) {
+      answers.emplace_back(std::move(works[i]).error());
+    } else if (!*decisions[i]) {
+      answers.emplace_back(std::move(*decisions[i]).error());
+    } else {
+      Answer answer{.request = std::move(works[i]->request),
+                    .record = std::move(works[i]->record),
+                    .decisions = std::move(*decisions[i]).value(),
+                    .response = {}};
+      answer.response = respond(answer.request, answer.record, answer.decisions);
+      answers.emplace_back(std::move(answer));
+    }
+  }
+  return answers;
+}
+
+}  // namespace clef
