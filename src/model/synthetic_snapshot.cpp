@@ -83,6 +83,11 @@ std::vector<Shard> plan_shards(const std::vector<Binding>& inventory, std::uint6
     shards[i].name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
   }
   shards.push_back(std::move(head));
+  // By name, as the safetensors library writes tensors of one type.
+  for (Shard& shard : shards) {
+    std::sort(shard.entries.begin(), shard.entries.end(),
+              [](const SafetensorsEntry& a, const SafetensorsEntry& b) { return a.name < b.name; });
+  }
   return shards;
 }
 
