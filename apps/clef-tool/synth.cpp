@@ -1,11 +1,10 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdio>
 #include <memory>
 
 #include "base/progress.h"
-#include "commands.h"
+#include "clef-tool/commands.h"
 #include "model/synthetic_snapshot.h"
 
 namespace clef {
@@ -29,9 +28,8 @@ int run(const Flags& flags) {
   }();
   if (!report) return fail(report.error());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  fmt::print("{}: {} tensors, {:.3f} GB in {} files, {:.1f} s\n", options.out_folder.string(), report->num_tensors,
-             static_cast<double>(report->bytes) / 1e9, report->num_shards, seconds);
-  return 0;
+  return print(fmt::format("{}: {} tensors, {:.3f} GB in {} files, {:.1f} s\n", options.out_folder.string(),
+                           report->num_tensors, static_cast<double>(report->bytes) / 1e9, report->num_shards, seconds));
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ void each_part(DecoderScratch& s, const TextConfig& config, Take take) {
 std::size_t DecoderScratch::bytes(const TextConfig& config, std::int64_t tokens) {
   DecoderScratch unused;
   std::size_t parts[3] = {};
-  each_part(unused, config, [&](int part, Tensor&, std::int64_t cols) { parts[part] += Arena::bytes_for(tokens, cols); });
+  each_part(unused, config,
+            [&](int part, Tensor&, std::int64_t cols) { parts[part] += Arena::bytes_for(tokens, cols); });
   return 2 * Arena::bytes_for(tokens, config.hidden_size) + std::max({parts[0], parts[1], parts[2]});
 }
 
