@@ -54,8 +54,8 @@ void add_synth(CLI::App& app, int& status) {
       "The same folder gives the same bytes on every machine, so a model of any size can be tested and timed without\n"
       "its weights. The answers mean nothing.\n\n"
       "Examples:\n"
-      "  clef-tool synth configs/clef-flash /tmp/flash --tokenizer tests/golden/clef-tiny\n"
-      "  clef-tool synth configs/clef-flash /tmp/flash4 --layers 4 --no-vision --tokenizer tests/golden/clef-tiny");
+      "  clef-tool synth configs/clef-flash flash --tokenizer tests/golden/clef-tiny\n"
+      "  clef-tool synth configs/clef-flash flash4 --layers 4 --no-vision --tokenizer tests/golden/clef-tiny");
   command->callback([flags, &status] { status = run(*flags); });
 }
 
