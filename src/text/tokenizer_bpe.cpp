@@ -15,6 +15,9 @@
 namespace clef {
 namespace {
 
+constexpr std::size_t kScanBytes = 32;  // up to here scanning all pairs for the lowest rank beats the heap
+static_assert(kScanBytes >= ShortTokens::kMaxBytes, "encode() finds out by scanning whether a token is a word");
+
 std::uint64_t hash_pair(std::int32_t left, std::int32_t right) {
   const std::uint64_t key =
       (static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32) | static_cast<std::uint32_t>(right);
@@ -146,12 +149,6 @@ BytePairEncoder::Rank BytePairEncoder::rank_of(std::int32_t left, std::int32_t r
   }
 }
 
-namespace {
-
-constexpr std::size_t kScanBytes = 128;  // up to here scanning all pairs for the lowest rank beats the heap
-
-}  // namespace
-
 void BytePairEncoder::encode(std::string_view word, std::size_t enough, Scratch& scratch,
                              std::vector<std::int32_t>& ids) const {
   if (word.size() <= ShortTokens::kMaxBytes) {
@@ -241,8 +238,7 @@ void BytePairEncoder::merge_by_scanning(std::string_view word, std::vector<std::
   ranks[count - 1] = kNoRank;
   while (true) {
     Rank rank = kNoRank;
-    for (std::size_t i = 0; i < count; ++i)
-      rank = std::min(rank, ranks[i]);  // apart from the search, so as to vectorize
+    for (std::size_t i = 0; i < count; ++i) rank = std::min(rank, ranks[i]);  // without its place: so it vectorizes
     if (rank == kNoRank) break;
     const auto lowest = static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
     symbols[lowest] = merged_[static_cast<std::size_t>(rank)];
