@@ -58,7 +58,7 @@ TEST(Unicode, WhiteSpaceIsTheListedTwentyFive) {
 
 TEST(Unicode, DecodesWhatItEncodes) {
   for (const char32_t c : {0x0, 0x7f, 0x80, 0x7ff, 0x800, 0xd7ff, 0xe000, 0xffff, 0x10000, 0x10ffff}) {
-    const std::string text = "a" + utf8({c});
+    const std::string text = utf8({U'a', c});
     const DecodedCodePoint decoded = decode_utf8(text, 1);
     EXPECT_EQ(decoded.value, c);
     EXPECT_EQ(decoded.bytes, text.size() - 1);
