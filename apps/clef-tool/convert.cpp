@@ -1,11 +1,10 @@
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 
 #include "base/progress.h"
-#include "commands.h"
+#include "clef-tool/commands.h"
 #include "model/convert.h"
 
 namespace clef {
@@ -22,9 +21,8 @@ int run(const Flags& flags) {
     return convert(flags.snapshot, flags.out, bar.function());
   }();
   if (!report) return fail(report.error());
-  fmt::print("{}: {} tensors, {:.3f} GB\n", flags.out.string(), report->num_tensors,
-             static_cast<double>(report->file_bytes) / 1e9);
-  return 0;
+  return print(fmt::format("{}: {} tensors, {:.3f} GB\n", flags.out.string(), report->num_tensors,
+                           static_cast<double>(report->file_bytes) / 1e9));
 }
 
 }  // namespace

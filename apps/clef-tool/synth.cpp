@@ -1,11 +1,10 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdio>
 #include <memory>
 
 #include "base/progress.h"
-#include "commands.h"
+#include "clef-tool/commands.h"
 #include "model/synthetic_snapshot.h"
 
 namespace clef {
@@ -29,9 +28,8 @@ int run(const Flags& flags) {
   }();
   if (!report) return fail(report.error());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  fmt::print("{}: {} tensors, {:.3f} GB in {} files, {:.1f} s\n", options.out_folder.string(), report->num_tensors,
-             static_cast<double>(report->bytes) / 1e9, report->num_shards, seconds);
-  return 0;
+  return print(fmt::format("{}: {} tensors, {:.3f} GB in {} files, {:.1f} s\n", options.out_folder.string(),
+                           report->num_tensors, static_cast<double>(report->bytes) / 1e9, report->num_shards, seconds));
 }
 
 }  // namespace
@@ -56,8 +54,8 @@ void add_synth(CLI::App& app, int& status) {
       "The same folder gives the same bytes on every machine, so a model of any size can be tested and timed without\n"
       "its weights. The answers mean nothing.\n\n"
       "Examples:\n"
-      "  clef-tool synth configs/clef-flash /tmp/flash --tokenizer tests/golden/clef-tiny\n"
-      "  clef-tool synth configs/clef-flash /tmp/flash4 --layers 4 --no-vision --tokenizer tests/golden/clef-tiny");
+      "  clef-tool synth configs/clef-flash flash --tokenizer tests/golden/clef-tiny\n"
+      "  clef-tool synth configs/clef-flash flash4 --layers 4 --no-vision --tokenizer tests/golden/clef-tiny");
   command->callback([flags, &status] { status = run(*flags); });
 }
 

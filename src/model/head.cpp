@@ -15,7 +15,8 @@ void each_matrix(HeadScratch& s, const HeadConfig& config, const Batch& batch, T
   for (Tensor* t : {&s.memory, &s.memory_normed, &s.keys, &s.values}) take(*t, batch.tokens, config.width);
   for (Tensor* t : {&s.question, &s.last}) take(*t, batch.questions, config.hidden_size);
   for (Tensor* t : {&s.context, &s.lexical}) take(*t, batch.options, config.hidden_size);
-  for (Tensor* t : {&s.options, &s.options_normed, &s.options_q, &s.options_mixed}) take(*t, batch.options, config.width);
+  for (Tensor* t : {&s.options, &s.options_normed, &s.options_q, &s.options_mixed})
+    take(*t, batch.options, config.width);
   take(s.options_inner, batch.options, config.feedforward);
   take(s.features, batch.options, 4 * config.width);
   for (Tensor* t : {&s.fields, &s.fields_normed, &s.fields_q, &s.fields_k, &s.fields_v, &s.fields_mixed}) {
@@ -185,7 +186,8 @@ void Head::forward(Pass& pass, const Batch& batch, const Tensor& hidden, const H
   pass.mark("head", "routed_options", s.options);
 
   pass.run(Linear{.y = s.fields, .x = s.question, .w = question_projection_, .bias = {}});
-  pass.run(OptionSummary{.z = s.fields_mixed, .options = s.options, .fields = s.fields, .cu_options = batch.cu_options});
+  pass.run(
+      OptionSummary{.z = s.fields_mixed, .options = s.options, .fields = s.fields, .cu_options = batch.cu_options});
   pass.run(layer_norm(s.fields_normed, s.fields_mixed, option_summary_norm_));
   pass.run(AddRows{.y = s.fields, .x = s.fields_normed, .index = {}});
   pass.run(LinearAdd{.y = s.fields, .x = s.last, .w = global_projection_, .bias = {}});

@@ -59,22 +59,43 @@ Result<ModelFile> parse_gguf_model(std::string_view label, std::span<const std::
   return model;
 }
 
-Result<ModelFile> open_model(const std::filesystem::path& path) {
+namespace {
+
+Result<std::shared_ptr<MappedFile>> map_gguf(const std::filesystem::path& path) {
   if (!path_exists(path)) {
     return Error{Errc::io,
                  fmt::format("{}: no such file or folder: expected a snapshot folder or a GGUF", path.string())};
   }
-  if (is_folder(path)) return open_snapshot(path);
   auto file = std::make_shared<MappedFile>(TRY(MappedFile::open(path)));
-  if (!is_gguf(file->bytes())) {
-    return Error{Errc::bad_model,
-                 fmt::format("{}: not a model: expected a snapshot folder or a GGUF made by `clef-tool convert`{}",
-                             path.string(),
-                             path.extension() == ".safetensors" ? " (give the folder, not one of its files)" : "")};
-  }
+  if (is_gguf(file->bytes())) return file;
+  return Error{
+      Errc::bad_model,
+      fmt::format("{}: not a model: expected a snapshot folder or a GGUF made by `clef-tool convert`{}", path.string(),
+                  path.extension() == ".safetensors" ? " (give the folder, not one of its files)" : "")};
+}
+
+}  // namespace
+
+Result<ModelFile> open_model(const std::filesystem::path& path) {
+  if (is_folder(path)) return open_snapshot(path);
+  auto file = TRY(map_gguf(path));
   ModelFile model = TRY(parse_gguf_model(path.filename().string(), file->bytes()));
   model.mappings = std::move(file);
   return model;
+}
+
+Result<TokenizerDefinition> open_tokenizer(const std::filesystem::path& path) {
+  if (is_folder(path)) {
+    const std::string tokenizer = TRY(read_required(path, "tokenizer.json"));
+    const std::string config = path_exists(path / "tokenizer_config.json")
+                                   ? TRY(read_text_file(path / "tokenizer_config.json", kMaxTextBytes))
+                                   : std::string();
+    return within(path.string(), parse_tokenizer(tokenizer, config));
+  }
+  const auto file = TRY(map_gguf(path));
+  const std::string label = path.filename().string();
+  const Gguf gguf = TRY(parse_gguf(label, file->bytes()));
+  return within(label, parse_gguf_tokenizer(gguf.metadata));
 }
 
 }  // namespace clef

@@ -23,6 +23,9 @@ struct ModelFile {
 // checked first. Errors name the file and the tensor or key: bad_model, unsupported, io.
 Result<ModelFile> open_model(const std::filesystem::path& path);
 
+// The tokenizer alone: of a GGUF, or of any folder with a tokenizer.json, weights or none.
+Result<TokenizerDefinition> open_tokenizer(const std::filesystem::path& path);
+
 // The two kinds. A GGUF's bytes must outlive the model, which has no mappings of its own here.
 Result<ModelFile> open_snapshot(const std::filesystem::path& folder);
 Result<ModelFile> parse_gguf_model(std::string_view label, std::span<const std::byte> bytes);

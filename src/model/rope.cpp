@@ -18,7 +18,8 @@ std::vector<float> rope_frequencies(const TextConfig& config) {
   std::vector<float> frequencies;
   for (std::int64_t i = 0; i < config.rotary_dim / 2; ++i) {
     const float exponent = static_cast<float>(2 * i) / static_cast<float>(config.rotary_dim);
-    const auto power = static_cast<float>(std::pow(static_cast<double>(config.rope_theta), static_cast<double>(exponent)));
+    const auto power =
+        static_cast<float>(std::pow(static_cast<double>(config.rope_theta), static_cast<double>(exponent)));
     frequencies.push_back(1.0F / power);
   }
   return frequencies;

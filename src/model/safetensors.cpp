@@ -1,5 +1,7 @@
 #include "model/safetensors.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -224,8 +226,8 @@ std::string safetensors_header(std::span<const SafetensorsEntry> entries) {
     const std::uint64_t end = offset + static_cast<std::uint64_t>(count_of(entry.shape)) * size_of(entry.dtype);
     json += ',';
     append_json_string(json, entry.name);
-    json += fmt::format(R"(:{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", name_of(entry.dtype),
-                        to_string(entry.shape), offset, end);
+    json += fmt::format(R"(:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", name_of(entry.dtype),
+                        fmt::join(entry.shape, ","), offset, end);
     offset = end;
   }
   json += '}';

@@ -9,6 +9,7 @@
 #include "base/output_file.h"
 #include "base/paths.h"
 #include "base/thread_pool.h"
+#include "model/model_file.h"
 #include "model/snapshot.h"
 #include "model/synthetic.h"
 #include "model/weights_bind.h"
@@ -82,6 +83,11 @@ std::vector<Shard> plan_shards(const std::vector<Binding>& inventory, std::uint6
     shards[i].name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
   }
   shards.push_back(std::move(head));
+  // By name, as the safetensors library writes tensors of one type.
+  for (Shard& shard : shards) {
+    std::sort(shard.entries.begin(), shard.entries.end(),
+              [](const SafetensorsEntry& a, const SafetensorsEntry& b) { return a.name < b.name; });
+  }
   return shards;
 }
 
@@ -154,6 +160,19 @@ std::string index_json(std::span<const Shard> shards) {
   return fmt::format("{{\n  \"metadata\": {{\"total_size\": {}}},\n  \"weight_map\": {{\n{}\n  }}\n}}\n", total, map);
 }
 
+const std::filesystem::path& tokenizer_folder(const SynthesizeOptions& options) {
+  return options.tokenizer_folder.empty() ? options.config_folder : options.tokenizer_folder;
+}
+
+// A tokenizer made for another model must at least stay inside this one's embedding.
+Status check_tokenizer(const SynthesizeOptions& options, std::int64_t vocab_size) {
+  const TokenizerDefinition tokenizer = TRY(open_tokenizer(tokenizer_folder(options)));
+  if (static_cast<std::int64_t>(tokenizer.tokens.size()) <= vocab_size) return {};
+  return Error{Errc::bad_model,
+               fmt::format("{}: ids up to {}, but config.json's vocab_size is {}", tokenizer_folder(options).string(),
+                           tokenizer.tokens.size() - 1, vocab_size)};
+}
+
 Status copy_texts(const SynthesizeOptions& options, const std::string& config) {
   TRY(write_file(options.out_folder / "config.json", config));
   for (const std::string_view name : {"joint_head_config.json", "processor_config.json", "preprocessor_config.json",
@@ -161,9 +180,8 @@ Status copy_texts(const SynthesizeOptions& options, const std::string& config) {
     const std::filesystem::path from = options.config_folder / name;
     if (path_exists(from)) TRY(write_file(options.out_folder / name, TRY(read_text_file(from, kMaxTextBytes))));
   }
-  const auto& tokenizer = options.tokenizer_folder.empty() ? options.config_folder : options.tokenizer_folder;
   for (const std::string_view name : {"tokenizer.json", "tokenizer_config.json"}) {
-    TRY(write_file(options.out_folder / name, TRY(read_required(tokenizer, name))));
+    TRY(write_file(options.out_folder / name, TRY(read_required(tokenizer_folder(options), name))));
   }
   return {};
 }
@@ -175,6 +193,7 @@ Result<SynthesizeReport> synthesize(const SynthesizeOptions& options, const Prog
   ModelConfig config = TRY(parse_snapshot_config(options.config_folder, texts));
   texts.config = TRY(adjust_config(texts.config, config, options));
   config = TRY(parse_snapshot_config(options.config_folder, texts));
+  TRY(check_tokenizer(options, config.text.vocab_size));
   SyntheticOptions formula;
   if (path_exists(options.config_folder / "synthetic.json")) {
     formula =
