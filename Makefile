@@ -3,26 +3,32 @@ PRESET ?= release
 JOBS   ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD  := build/$(PRESET)
 MODEL  := build/demo-model
+BENCH  ?= forward -m $(MODEL)
 
 .DEFAULT_GOAL := all
-.PHONY: all deps build test check bench demo format help clean
+.PHONY: all deps configure build programs test check bench demo format help clean
 
 all: build  ## build everything this machine can into build/release/bin
 
 deps:  ## install what is missing, with the system's package manager
 	@scripts/bootstrap
 
-build: deps
-	@cmake --preset $(PRESET) --log-level=WARNING
+configure: deps
+	@cmake --preset $(PRESET) >/dev/null
+
+build: configure
 	@cmake --build $(BUILD) --parallel $(JOBS)
+
+programs: configure
+	@cmake --build $(BUILD) --parallel $(JOBS) --target clef clef-tool clef-bench
 
 test: build  ## build, then run every test that needs no GPU
 	@ctest --preset $(PRESET) --parallel $(JOBS)
 
-demo: build $(MODEL)  ## build, make a tiny model by formula, and answer examples/requests.jsonl with it
+demo: $(MODEL)  ## build the programs, make a tiny model by formula, answer examples/requests.jsonl with it
 	@scripts/demo $(BUILD)/bin/clef $(MODEL)
 
-$(MODEL): | build
+$(MODEL): programs
 	@$(BUILD)/bin/clef-tool synth tests/golden/clef-tiny $(MODEL)
 
 check:  ## format, tidy on changed files, include rules, tests under asan and ubsan
@@ -32,8 +38,8 @@ check:  ## format, tidy on changed files, include rules, tests under asan and ub
 format:  ## lay out every source as .clang-format asks (version 14)
 	@git ls-files -z '*.h' '*.cpp' | xargs -0 clang-format -i
 
-bench: build $(MODEL)  ## time the tiny model; BENCH_ARGS="-m PATH ..." times another
-	@$(BUILD)/bin/clef-bench $(or $(BENCH_ARGS),-m $(MODEL))
+bench: $(MODEL)  ## time the tiny model; BENCH="linear" or BENCH="forward -m PATH --tokens N" times others
+	@$(BUILD)/bin/clef-bench $(BENCH)
 
 clean:  ## remove build/
 	@rm -rf build

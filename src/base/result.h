@@ -23,6 +23,9 @@ enum class Errc {
   out_of_memory,  // the device has no room
   device,         // the device failed or was lost
   non_finite,     // the network produced NaN or infinity
+  busy,           // more work waits than is allowed; later there may be room
+  unavailable,    // not serving: loading, or shutting down
+  timeout,        // the caller's deadline passed first
   internal,
 };
 

@@ -26,12 +26,6 @@ Status write_trace(const std::filesystem::path& path, const std::vector<TracedTe
   return file.commit();
 }
 
-// A request on its way: what it became, or why it failed.
-struct Work {
-  Request request;
-  EncodedRecord record;
-};
-
 }  // namespace
 
 struct Engine::State {
@@ -46,14 +40,6 @@ struct Engine::State {
   ModelFile file;
   Tokenizer tokenizer;
   std::unique_ptr<Network> network;  // reads the file's mappings and runs on the device
-
-  Result<Work> prepare(std::string_view request_json) const {
-    Json body = TRY(parse_json(request_json));
-    Work work;
-    work.request = TRY(parse_request(std::move(body)));
-    work.record = TRY(encode(work.request, tokenizer, options.encode));
-    return work;
-  }
 
   Result<std::vector<Result<Decisions>>> run(std::span<const EncodedRecord* const> records) {
     if (options.trace.empty()) return network->run(records);
@@ -104,22 +90,36 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::filesystem::path& model,
 
 std::string Engine::device_name() const { return state_->device->name(); }
 
+Result<Engine::Prepared> Engine::prepare(Json body) const {
+  Prepared prepared;
+  prepared.request = TRY(parse_request(std::move(body)));
+  prepared.record = TRY(encode(prepared.request, state_->tokenizer, state_->options.encode));
+  return prepared;
+}
+
+std::vector<Result<Decisions>> Engine::run(std::span<const EncodedRecord* const> records) {
+  return state_->decide(records);
+}
+
 Result<Engine::Answer> Engine::answer(std::string_view request_json) {
   const std::string copy(request_json);
   return std::move(answer_batch({&copy, 1}).front());
 }
 
 std::vector<Result<Engine::Answer>> Engine::answer_batch(std::span<const std::string> request_jsons) {
-  std::vector<Result<Work>> works;
-  for (const std::string& json : request_jsons) works.push_back(state_->prepare(json));
+  std::vector<Result<Prepared>> works;
+  for (const std::string& json : request_jsons) {
+    auto body = parse_json(json);
+    works.push_back(body ? prepare(std::move(body).value()) : std::move(body).error());
+  }
 
   std::vector<std::optional<Result<Decisions>>> decisions(works.size());
   std::vector<std::size_t> places;  // of the records in the pass being filled
   std::vector<const EncodedRecord*> records;
   std::int64_t tokens = 0;
-  const auto run = [&] {
+  const auto run_waiting = [&] {
     if (records.empty()) return;
-    auto results = state_->decide(records);
+    auto results = run(records);
     for (std::size_t i = 0; i < places.size(); ++i) decisions[places[i]] = std::move(results[i]);
     places.clear();
     records.clear();
@@ -128,12 +128,12 @@ std::vector<Result<Engine::Answer>> Engine::answer_batch(std::span<const std::st
   for (std::size_t i = 0; i < works.size(); ++i) {
     if (!works[i]) continue;
     const auto length = static_cast<std::int64_t>(works[i]->record.input_ids.size());
-    if (tokens + length > state_->options.max_batch_tokens) run();
+    if (tokens + length > state_->options.max_batch_tokens) run_waiting();
     places.push_back(i);
     records.push_back(&works[i]->record);
     tokens += length;
   }
-  run();
+  run_waiting();
 
   std::vector<Result<Answer>> answers;
   for (std::size_t i = 0; i < works.size(); ++i) {

@@ -31,6 +31,18 @@ class Engine {
                                               const EngineOptions& options);
   ~Engine();
 
+  // A request on its way: what the device runs, and what the answer needs beside the decisions.
+  struct Prepared {
+    Request request;
+    EncodedRecord record;
+  };
+  // The host's share of an answer. From any thread, several at once, and while run() is at work.
+  Result<Prepared> prepare(Json body) const;
+
+  // The device's share: one forward pass over all records. One result a record, in order; what one record cannot have
+  // does not take the others with it. From one thread at a time.
+  std::vector<Result<Decisions>> run(std::span<const EncodedRecord* const> records);
+
   struct Answer {
     Request request;
     EncodedRecord record;

@@ -54,4 +54,10 @@ Result<Tensor> DeviceTables::ints(std::span<const std::int32_t> values, std::int
   return put(std::as_bytes(values), count / cols, cols, DType::i32);
 }
 
+Result<Tensor> DeviceTables::levels(std::span<const std::uint8_t> values, std::int64_t cols) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  CHECK(cols > 0 && count % cols == 0);
+  return put(std::as_bytes(values), count / cols, cols, DType::u8);
+}
+
 }  // namespace clef

@@ -39,6 +39,7 @@ class DeviceTables {
   explicit DeviceTables(Device& device) : device_(device) {}
   Result<Tensor> floats(std::span<const float> values, std::int64_t cols);  // [values / cols, cols]
   Result<Tensor> ints(std::span<const std::int32_t> values, std::int64_t cols);
+  Result<Tensor> levels(std::span<const std::uint8_t> values, std::int64_t cols);
 
  private:
   Result<Tensor> put(std::span<const std::byte> bytes, std::int64_t rows, std::int64_t cols, DType dtype);

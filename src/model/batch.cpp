@@ -42,20 +42,28 @@ void append(Lists& lists, const EncodedRecord& record) {
 
 }  // namespace
 
-Result<Batch> pack(std::span<const EncodedRecord* const> records, const TextConfig& config, Device& device) {
+Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelConfig& model, Device& device) {
+  const TextConfig& config = model.text;
   Lists lists;
   std::vector<float> cos, sin;
   const auto frequencies = rope_frequencies(config);
   const auto axes = rope_axes(config);
   Batch batch;
+  std::vector<std::int64_t> first_tokens;
   for (const EncodedRecord* record : records) {
     CHECK(!record->input_ids.empty() && !record->questions.empty());
     for (const std::int32_t id : record->input_ids) CHECK(id >= 0 && id < config.vocab_size, "token id {}", id);
+    first_tokens.push_back(static_cast<std::int64_t>(lists.ids.size()));
     append(lists, *record);
+    CHECK(record->positions.empty() || record->positions.size() == record->input_ids.size());
     for (std::size_t t = 0; t < record->input_ids.size(); ++t) {
-      const auto place = static_cast<float>(t);
-      append_rope(frequencies, axes, {place, place, place}, cos, sin);
+      const auto index = static_cast<std::int32_t>(t);
+      const auto& [temporal, height, width] =
+          record->positions.empty() ? std::array{index, index, index} : record->positions[t];
+      append_rope(frequencies, axes,
+                  {static_cast<float>(temporal), static_cast<float>(height), static_cast<float>(width)}, cos, sin);
     }
+    CHECK(record->media.empty() || model.vision);
     std::vector<std::int64_t>& counts = batch.num_options.emplace_back();
     for (const EncodedQuestion& question : record->questions) {
       counts.push_back(static_cast<std::int64_t>(question.option_spans.size()));
@@ -81,6 +89,7 @@ Result<Batch> pack(std::span<const EncodedRecord* const> records, const TextConf
   batch.cu_options = TRY(row(lists.cu_options));
   batch.question_of_option = TRY(row(lists.question_of_option));
   batch.question_types = TRY(row(lists.question_types));
+  if (model.vision) batch.vision = TRY(pack_vision(records, first_tokens, *model.vision, tables));
   return batch;
 }
 

@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "model/arena.h"
 #include "model/config.h"
+#include "model/vision.h"
 #include "ops/device.h"
 #include "record/encode.h"
 
@@ -29,11 +30,14 @@ struct Batch {
   Tensor question_of_option;  // [1, options]    i32
   Tensor question_types;      // [1, questions]  i32: rows of the type embedding
 
+  VisionBatch vision;  // without patches when no record has media
+
   std::vector<std::vector<std::int64_t>> num_options;  // by record, by question
   std::shared_ptr<DeviceTables> tables;                // owns the above
 };
 
-// Each id must be below vocab_size, and each record hold at least one question and one token.
-Result<Batch> pack(std::span<const EncodedRecord* const> records, const TextConfig& config, Device& device);
+// Each id must be below vocab_size, and each record hold at least one question and one token; only a model with a tower
+// takes records with media.
+Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelConfig& config, Device& device);
 
 }  // namespace clef

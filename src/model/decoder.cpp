@@ -36,7 +36,11 @@ std::size_t DecoderScratch::bytes(const TextConfig& config, std::int64_t tokens)
   std::size_t parts[3] = {};
   each_part(unused, config,
             [&](int part, Tensor&, std::int64_t cols) { parts[part] += Arena::bytes_for(tokens, cols); });
-  return 2 * Arena::bytes_for(tokens, config.hidden_size) + std::max({parts[0], parts[1], parts[2]});
+  return residual_bytes(config, tokens) + std::max({parts[0], parts[1], parts[2]});
+}
+
+std::size_t DecoderScratch::residual_bytes(const TextConfig& config, std::int64_t tokens) {
+  return 2 * Arena::bytes_for(tokens, config.hidden_size);
 }
 
 DecoderScratch DecoderScratch::take(const TextConfig& config, std::int64_t tokens, Arena& arena) {
@@ -169,9 +173,12 @@ Result<Decoder> Decoder::load(const ModelWeights& weights, const TextConfig& con
   return decoder;
 }
 
-void Decoder::forward(Pass& pass, const Batch& batch, const DecoderScratch& s) const {
+void Decoder::embed(Pass& pass, const Batch& batch, const DecoderScratch& s) const {
   pass.run(Embed{.y = s.residual, .ids = batch.ids, .table = embed_tokens_});
   pass.mark("embeddings", {}, s.residual);
+}
+
+void Decoder::forward(Pass& pass, const Batch& batch, const DecoderScratch& s) const {
   for (const DecoderLayer& layer : layers_) {
     pass.run(RmsNorm{.y = s.normed, .x = s.residual, .gain = layer.input_norm, .eps = eps_});
     std::visit([&](const auto& mixer) { mixer.forward(pass, batch, s, layer.name); }, layer.mixer);

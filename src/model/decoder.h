@@ -34,7 +34,9 @@ struct DecoderScratch {
   // MLP
   Tensor activated;      // [tokens, intermediate]
 
+  // Residual and normed come first; what follows them is free until the first layer.
   static std::size_t bytes(const TextConfig& config, std::int64_t tokens);
+  static std::size_t residual_bytes(const TextConfig& config, std::int64_t tokens);
   static DecoderScratch take(const TextConfig& config, std::int64_t tokens, Arena& arena);
 };
 
@@ -73,7 +75,9 @@ class Decoder {
  public:
   static Result<Decoder> load(const ModelWeights& weights, const TextConfig& config, WeightLoader& loader);
 
-  // Leaves the hidden states after the final norm in s.normed, [tokens, hidden].
+  // The tokens' embeddings, in s.residual; rows of the vision tower may then replace some of them.
+  void embed(Pass& pass, const Batch& batch, const DecoderScratch& s) const;
+  // From the embeddings; leaves the hidden states after the final norm in s.normed, [tokens, hidden].
   void forward(Pass& pass, const Batch& batch, const DecoderScratch& s) const;
 
  private:

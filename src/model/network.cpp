@@ -1,5 +1,7 @@
 #include "model/network.h"
 
+#include <algorithm>
+
 namespace clef {
 
 Network::Network(const ModelFile& file, Device& device)
@@ -7,6 +9,9 @@ Network::Network(const ModelFile& file, Device& device)
 
 Result<std::unique_ptr<Network>> Network::load(const ModelFile& file, Device& device) {
   std::unique_ptr<Network> network(new Network(file, device));
+  if (file.config.vision) {
+    network->tower_ = TRY(VisionTower::load(file.weights.vision, *file.config.vision, network->loader_));
+  }
   network->decoder_ = TRY(Decoder::load(file.weights, file.config.text, network->loader_));
   network->head_ = TRY(Head::load(file.weights, file.config.head, network->loader_));
   return network;
@@ -14,12 +19,28 @@ Result<std::unique_ptr<Network>> Network::load(const ModelFile& file, Device& de
 
 Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecord* const> records, Wrap wrap,
                                                     void* context) {
-  const Batch batch = TRY(pack(records, config_.text, device_));
-  TRY(arena_.reset(DecoderScratch::bytes(config_.text, batch.tokens) + HeadScratch::bytes(config_.head, batch)));
-  const DecoderScratch decoder_scratch = DecoderScratch::take(config_.text, batch.tokens, arena_);
+  const Batch batch = TRY(pack(records, config_, device_));
+  const bool has_vision = batch.vision.patches > 0;
+  const std::size_t head_bytes = HeadScratch::bytes(config_.head, batch);
+  // The tower is done before the first layer, so it works in the layers' memory.
+  std::size_t bytes = DecoderScratch::bytes(config_.text, batch.tokens) + head_bytes;
+  if (has_vision) {
+    bytes = std::max(bytes, DecoderScratch::residual_bytes(config_.text, batch.tokens) + head_bytes +
+                                VisionScratch::bytes(*config_.vision, batch.vision.patches));
+  }
+  TRY(arena_.reset(bytes));
   const HeadScratch head_scratch = HeadScratch::take(config_.head, batch, arena_);
+  const std::size_t start = arena_.mark();
+  const DecoderScratch decoder_scratch = DecoderScratch::take(config_.text, batch.tokens, arena_);
   std::unique_ptr<Pass> pass = device_.begin();
   if (wrap != nullptr) pass = wrap(std::move(pass), context);
+  decoder_.embed(*pass, batch, decoder_scratch);
+  if (has_vision) {
+    arena_.rewind(start + DecoderScratch::residual_bytes(config_.text, batch.tokens));
+    const VisionScratch vision_scratch = VisionScratch::take(*config_.vision, batch.vision.patches, arena_);
+    tower_->forward(*pass, batch.vision, vision_scratch);
+    pass->run(PutRows{.y = decoder_scratch.residual, .x = vision_scratch.out, .index = batch.vision.token_rows});
+  }
   decoder_.forward(*pass, batch, decoder_scratch);
   head_.forward(*pass, batch, decoder_scratch.normed, head_scratch);
   TRY(pass->finish());

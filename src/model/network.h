@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "model/decoder.h"
 #include "model/head.h"
 #include "model/model_file.h"
+#include "model/vision.h"
 
 namespace clef {
 
@@ -32,6 +34,7 @@ class Network {
   Device& device_;
   WeightLoader loader_;
   Arena arena_;
+  std::optional<VisionTower> tower_;
   Decoder decoder_;
   Head head_;
 };

@@ -85,11 +85,25 @@ struct HeadWeights {
   float prior_logit_scale = 0, joint_logit_scale = 0, residual_gate = 0;  // as stored
 };
 
+struct VisionBlockWeights {
+  NormWeights norm1, norm2;
+  LinearWeights qkv, proj;  // [3 width, width]: query, key, value; [width, width]
+  LinearWeights fc1, fc2;
+};
+struct VisionWeights {
+  LinearWeights patch_embed;  // [width, patch width]: columns channel, frame, y, x
+  MappedMatrix pos_embed;     // [positions, width]: a square table, row by row
+  std::vector<VisionBlockWeights> blocks;
+  NormWeights merger_norm;
+  LinearWeights merger_fc1, merger_fc2;  // [merged, merged], [hidden, merged]
+};
+
 struct ModelWeights {
   MappedMatrix embed_tokens, lm_head;  // [vocab, hidden]
   std::vector<float> norm;             // [hidden], 1 + w
   std::vector<LayerWeights> layers;
   HeadWeights head;
+  VisionWeights vision;  // empty when the config has no vision
 };
 
 }  // namespace clef

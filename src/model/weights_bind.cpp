@@ -84,7 +84,7 @@ Status check(const std::string& name, const FileTensor& tensor, const Binding& b
 }
 
 void assign(const FileTensor& tensor, const ToMatrices& target) {
-  const std::int64_t cols = tensor.shape.back();
+  const std::int64_t cols = count_of(tensor.shape) / tensor.shape.front();  // a convolution's weight is flattened
   std::size_t offset = 0;
   for (const auto& [matrix, rows] : target.parts) {
     const std::size_t bytes = static_cast<std::size_t>(rows * cols) * size_of(tensor.dtype);
@@ -119,8 +119,6 @@ void assign(const FileTensor& tensor, const ToScalar& target) {
   *target.value = load(tensor.bytes.data(), tensor.dtype);
 }
 
-void assign(const FileTensor&, const Unused&) {}
-
 }  // namespace
 
 Binding matrix(std::string name, MappedMatrix& field, std::int64_t rows, std::int64_t cols) {
@@ -135,10 +133,6 @@ Binding fused(std::string name, std::vector<MatrixRows> parts, std::int64_t cols
 
 Binding vector(std::string name, std::vector<float>& field, std::int64_t count, Fold fold) {
   return {.name = std::move(name), .shape = {count}, .target = ToVectors{{{&field, count}}, fold}};
-}
-
-Binding unused(std::string name, Shape shape) {
-  return {.name = std::move(name), .shape = std::move(shape), .target = Unused{}};
 }
 
 std::vector<float> widen(const FileTensor& tensor, Fold fold) {
@@ -160,6 +154,7 @@ void size_layers(const ModelConfig& config, ModelWeights& weights) {
       mixer.emplace<DeltaNetWeights>();
     }
   }
+  weights.vision.blocks.resize(config.vision ? static_cast<std::size_t>(config.vision->depth) : 0);
   weights.head.evidence_layers.resize(static_cast<std::size_t>(config.head.routing_layers));
   weights.head.layers.resize(static_cast<std::size_t>(config.head.layers));
 }

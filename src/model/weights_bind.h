@@ -51,12 +51,11 @@ struct ToTapMajor {
 struct ToScalar {
   float* value;
 };
-struct Unused {};  // known and checked, but not read by the engine
 
 struct Binding {
   std::string name;
   Shape shape;
-  std::variant<Unused, ToMatrices, ToVectors, ToTapMajor, ToScalar> target;
+  std::variant<ToMatrices, ToVectors, ToTapMajor, ToScalar> target;
   Storage storage = Storage::any_float;
 };
 
@@ -64,7 +63,6 @@ struct Binding {
 Binding matrix(std::string name, MappedMatrix& field, std::int64_t rows, std::int64_t cols);
 Binding fused(std::string name, std::vector<MatrixRows> parts, std::int64_t cols);
 Binding vector(std::string name, std::vector<float>& field, std::int64_t count, Fold fold = Fold::none);
-Binding unused(std::string name, Shape shape);
 
 // Every tensor of a snapshot by its name there, head tensors as "head." + name; `weights` gets its layers sized and
 // must outlive the table. Without the MTP layers, which are ignored where a snapshot has them.

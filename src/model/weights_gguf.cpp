@@ -50,38 +50,31 @@ Table mlp_and_norms(const TextConfig& c, LayerWeights& w) {
   };
 }
 
-void add_vision(Table& table, const std::string& name, Shape shape, Storage storage) {
-  Binding row = unused("v." + name, std::move(shape));
-  row.storage = storage;
-  table.push_back(std::move(row));
+void add_norm(Table& table, const std::string& name, NormWeights& field, std::int64_t width) {
+  append(table, "v." + name, {vector(".weight", field.gain, width), vector(".bias", field.bias, width)});
 }
 
-void add_vision_norm(Table& table, const std::string& name, std::int64_t width) {
-  add_vision(table, name + ".weight", {width}, Storage::f32);
-  add_vision(table, name + ".bias", {width}, Storage::f32);
+void add_linear(Table& table, const std::string& name, LinearWeights& field, std::int64_t rows, std::int64_t cols) {
+  append(table, "v." + name, {matrix(".weight", field.weight, rows, cols), vector(".bias", field.bias, rows)});
 }
 
-void add_vision_linear(Table& table, const std::string& name, std::int64_t rows, std::int64_t cols) {
-  add_vision(table, name + ".weight", {rows, cols}, Storage::bf16);
-  add_vision(table, name + ".bias", {rows}, Storage::f32);
-}
-
-void add_vision_tower(Table& table, const VisionConfig& c) {
+void add_vision_tower(Table& table, const VisionConfig& c, VisionWeights& w) {
   const std::int64_t width = c.hidden_size, merged = c.merge_width();
-  add_vision_linear(table, "patch_embd", width, c.patch_width());
-  add_vision(table, "pos_embd.weight", {c.num_position_embeddings, width}, Storage::bf16);
-  for (std::int64_t i = 0; i < c.depth; ++i) {
-    const std::string block = fmt::format("blk.{}.", i);
-    add_vision_norm(table, block + "ln1", width);
-    add_vision_linear(table, block + "attn_qkv", 3 * width, width);
-    add_vision_linear(table, block + "attn_out", width, width);
-    add_vision_norm(table, block + "ln2", width);
-    add_vision_linear(table, block + "ffn_up", c.intermediate_size, width);
-    add_vision_linear(table, block + "ffn_down", width, c.intermediate_size);
+  add_linear(table, "patch_embd", w.patch_embed, width, c.patch_width());
+  append(table, "v.", {matrix("pos_embd.weight", w.pos_embed, c.num_position_embeddings, width)});
+  for (std::size_t i = 0; i < w.blocks.size(); ++i) {
+    VisionBlockWeights& block = w.blocks[i];
+    const std::string prefix = fmt::format("blk.{}.", i);
+    add_norm(table, prefix + "ln1", block.norm1, width);
+    add_linear(table, prefix + "attn_qkv", block.qkv, 3 * width, width);
+    add_linear(table, prefix + "attn_out", block.proj, width, width);
+    add_norm(table, prefix + "ln2", block.norm2, width);
+    add_linear(table, prefix + "ffn_up", block.fc1, c.intermediate_size, width);
+    add_linear(table, prefix + "ffn_down", block.fc2, width, c.intermediate_size);
   }
-  add_vision_norm(table, "post_ln", width);
-  add_vision_linear(table, "mm.0", merged, merged);
-  add_vision_linear(table, "mm.2", c.out_hidden_size, merged);
+  add_norm(table, "post_ln", w.merger_norm, width);
+  add_linear(table, "mm.0", w.merger_fc1, merged, merged);
+  add_linear(table, "mm.2", w.merger_fc2, c.out_hidden_size, merged);
 }
 
 }  // namespace
@@ -104,7 +97,7 @@ std::vector<Binding> gguf_bindings(const ModelConfig& config, ModelWeights& weig
   append(table, "",
          {vector("output_norm.weight", weights.norm, text.hidden_size),
           matrix("output.weight", weights.lm_head, text.vocab_size, text.hidden_size)});
-  if (config.vision) add_vision_tower(table, *config.vision);
+  if (config.vision) add_vision_tower(table, *config.vision, weights.vision);
   const std::size_t first_head = table.size();
   add_head_bindings(config.head, weights.head, table);
   for (std::size_t i = first_head; i < table.size(); ++i) {

@@ -51,30 +51,35 @@ Table mlp_and_norms(const TextConfig& c, LayerWeights& w) {
   };
 }
 
-void add_with_bias(Table& table, const std::string& name, Shape shape) {
-  const std::int64_t outputs = shape.front();
-  table.push_back(unused(name + ".weight", std::move(shape)));
-  table.push_back(unused(name + ".bias", {outputs}));
+void add_norm(Table& table, const std::string& name, NormWeights& field, std::int64_t width) {
+  table.push_back(vector(name + ".weight", field.gain, width));
+  table.push_back(vector(name + ".bias", field.bias, width));
 }
 
-// The tower has no place in ModelWeights: known by name and shape, so that converting and checking cover it.
-Table vision_tower(const VisionConfig& c) {
+void add_linear(Table& table, const std::string& name, LinearWeights& field, std::int64_t rows, std::int64_t cols) {
+  table.push_back(matrix(name + ".weight", field.weight, rows, cols));
+  table.push_back(vector(name + ".bias", field.bias, rows));
+}
+
+Table vision_tower(const VisionConfig& c, VisionWeights& w) {
   const std::int64_t width = c.hidden_size, merged = c.merge_width();
   Table table;
-  add_with_bias(table, "patch_embed.proj", {width, c.in_channels, c.temporal_patch_size, c.patch_size, c.patch_size});
-  table.push_back(unused("pos_embed.weight", {c.num_position_embeddings, width}));
-  for (std::int64_t i = 0; i < c.depth; ++i) {
-    const std::string block = fmt::format("blocks.{}.", i);
-    add_with_bias(table, block + "norm1", {width});
-    add_with_bias(table, block + "attn.qkv", {3 * width, width});
-    add_with_bias(table, block + "attn.proj", {width, width});
-    add_with_bias(table, block + "norm2", {width});
-    add_with_bias(table, block + "mlp.linear_fc1", {c.intermediate_size, width});
-    add_with_bias(table, block + "mlp.linear_fc2", {width, c.intermediate_size});
+  add_linear(table, "patch_embed.proj", w.patch_embed, width, c.patch_width());
+  table.front().shape = {width, c.in_channels, c.temporal_patch_size, c.patch_size, c.patch_size};
+  table.push_back(matrix("pos_embed.weight", w.pos_embed, c.num_position_embeddings, width));
+  for (std::size_t i = 0; i < w.blocks.size(); ++i) {
+    VisionBlockWeights& block = w.blocks[i];
+    const std::string prefix = fmt::format("blocks.{}.", i);
+    add_norm(table, prefix + "norm1", block.norm1, width);
+    add_linear(table, prefix + "attn.qkv", block.qkv, 3 * width, width);
+    add_linear(table, prefix + "attn.proj", block.proj, width, width);
+    add_norm(table, prefix + "norm2", block.norm2, width);
+    add_linear(table, prefix + "mlp.linear_fc1", block.fc1, c.intermediate_size, width);
+    add_linear(table, prefix + "mlp.linear_fc2", block.fc2, width, c.intermediate_size);
   }
-  add_with_bias(table, "merger.norm", {width});
-  add_with_bias(table, "merger.linear_fc1", {merged, merged});
-  add_with_bias(table, "merger.linear_fc2", {c.out_hidden_size, merged});
+  add_norm(table, "merger.norm", w.merger_norm, width);
+  add_linear(table, "merger.linear_fc1", w.merger_fc1, merged, merged);
+  add_linear(table, "merger.linear_fc2", w.merger_fc2, c.out_hidden_size, merged);
   return table;
 }
 
@@ -97,7 +102,7 @@ std::vector<Binding> snapshot_bindings(const ModelConfig& config, ModelWeights& 
     }
   }
   append(table, "model.language_model.", {vector("norm.weight", weights.norm, text.hidden_size, Fold::one_plus)});
-  if (config.vision) append(table, "model.visual.", vision_tower(*config.vision));
+  if (config.vision) append(table, "model.visual.", vision_tower(*config.vision, weights.vision));
   append(table, "", {matrix("lm_head.weight", weights.lm_head, text.vocab_size, text.hidden_size)});
   add_head_bindings(config.head, weights.head, table);
   return table;

@@ -25,6 +25,7 @@ struct Flops {
   double operator()(const Linear& op) const { return count(op.y.rows, op.w.rows, op.w.cols); }
   double operator()(const LinearAdd& op) const { return count(op.y.rows, op.w.rows, op.w.cols); }
   double operator()(const LinearGelu& op) const { return count(op.y.rows, op.w.rows, op.w.cols); }
+  double operator()(const PatchEmbed& op) const { return count(op.y.rows, op.w.rows, op.w.cols); }
   double operator()(const LinearSwiglu& op) const { return 2 * count(op.y.rows, op.gate.rows, op.gate.cols); }
   double operator()(const Attention& op) const {
     return 4 * static_cast<double>(op.q.cols) * pairs(op.cu_seqlens, op.cu_seqlens, true);

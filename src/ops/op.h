@@ -13,12 +13,13 @@
 #include "ops/pool.h"
 #include "ops/qk_norm_rope.h"
 #include "ops/rms_norm.h"
+#include "ops/vision.h"
 
 namespace clef {
 
 using Op = std::variant<Embed, RmsNorm, GatedRmsNorm, LayerNorm, Linear, LinearAdd, LinearSwiglu, LinearGelu, QkNormRope,
                         Attention, CrossAttention, ShortConv, DeltaNet, SpanMean, EmbedMean, AddRows, OptionSummary,
-                        ScorerFeatures, OptionLogits>;
+                        ScorerFeatures, OptionLogits, PatchEmbed, AddInterpolated, Rope, PutRows>;
 
 inline std::string_view name_of(const Op& op) {
   return std::visit([](const auto& o) { return o.name; }, op);

@@ -95,7 +95,7 @@ void Tokenizer::encode(std::string_view text, const Options& options, std::vecto
     }
     for (std::size_t at = 0; at < stretch.size() && ids.size() < enough;) {
       const std::size_t end = state_->splitter.word_end(stretch, at);
-      state_->encoder.encode(stretch.substr(at, end - at), scratch, ids);
+      state_->encoder.encode(stretch.substr(at, end - at), enough, scratch, ids);
       at = end;
     }
   };

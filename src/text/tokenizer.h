@@ -55,7 +55,8 @@ class Tokenizer {
     bool match_added_tokens = true;  // false ("strict"): control strings in the text stay text
     std::size_t max_tokens = std::numeric_limits<std::size_t>::max();  // stop early once this many ids are out
   };
-  // Ids of `text` (valid UTF-8), appended to `ids`. Linear in the text but for sorting merges (n log n in one word).
+  // Ids of `text` (valid UTF-8), appended to `ids`. Linear in the text, and in the part of it that `max_tokens` ids need:
+  // text is taken in windows of some ten thousand bytes that end where no word can be cut. Threads may share a tokenizer.
   void encode(std::string_view text, const Options& options, std::vector<std::int32_t>& ids) const;
   std::vector<std::int32_t> encode(std::string_view text, const Options& options) const;
   std::vector<std::int32_t> encode(std::string_view text) const { return encode(text, Options{}); }

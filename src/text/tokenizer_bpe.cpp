@@ -15,6 +15,9 @@
 namespace clef {
 namespace {
 
+constexpr std::size_t kScanBytes = 32;  // up to here scanning all pairs for the lowest rank beats the heap
+static_assert(kScanBytes >= ShortTokens::kMaxBytes, "encode() finds out by scanning whether a token is a word");
+
 std::uint64_t hash_pair(std::int32_t left, std::int32_t right) {
   const std::uint64_t key =
       (static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32) | static_cast<std::uint32_t>(right);
@@ -64,12 +67,15 @@ std::int32_t id_of(std::string_view bytes, const ShortTokens& short_tokens, cons
 
 }  // namespace
 
-Result<BytePairEncoder> BytePairEncoder::create(const TokenizerDefinition& definition) {
+Result<BytePairEncoder> BytePairEncoder::create(const TokenizerDefinition& definition, std::size_t chunk_bytes) {
   const TokenBytes tokens(definition.tokens);
   BytePairEncoder encoder;
   encoder.short_tokens_ = ShortTokens(tokens.size());
   LongTokens long_tokens;
+  encoder.token_bytes_.reserve(tokens.size());
   for (std::size_t i = 0; i < tokens.size(); ++i) {
+    encoder.token_bytes_.push_back(static_cast<std::uint32_t>(tokens[i].size()));
+    encoder.longest_token_bytes_ = std::max(encoder.longest_token_bytes_, tokens[i].size());
     if (tokens[i].empty()) continue;
     const auto id = static_cast<std::int32_t>(i);
     const bool is_short = tokens[i].size() <= ShortTokens::kMaxBytes;
@@ -80,6 +86,7 @@ Result<BytePairEncoder> BytePairEncoder::create(const TokenizerDefinition& defin
           fmt::format("tokens[{}] and tokens[{}] are both {}", known, i, quoted(definition.tokens[i])));
     }
   }
+  encoder.chunk_bytes_ = std::max(chunk_bytes, 8 * encoder.longest_token_bytes_);
   for (std::size_t b = 0; b < encoder.byte_ids_.size(); ++b) {
     const char byte = static_cast<char>(b);
     encoder.byte_ids_[b] = id_of({&byte, 1}, encoder.short_tokens_, long_tokens);
@@ -90,6 +97,7 @@ Result<BytePairEncoder> BytePairEncoder::create(const TokenizerDefinition& defin
 
   encoder.merges_.resize(slots_for(definition.merges.size()));
   encoder.merge_shift_ = shift_for(encoder.merges_.size());
+  encoder.byte_pair_ranks_.assign(256 * 256, kNoRank);
   encoder.may_merge_.resize(slots_for(definition.merges.size() / 16));  // 8 to 16 bits a merge
   encoder.may_merge_shift_ = shift_for(encoder.may_merge_.size());
   encoder.merged_.reserve(definition.merges.size());
@@ -113,10 +121,10 @@ Result<BytePairEncoder> BytePairEncoder::create(const TokenizerDefinition& defin
     }
     encoder.merged_.push_back(merge.merged);
     encoder.add_merge(merge);
-  }
-  encoder.byte_pair_ranks_.resize(256 * 256);
-  for (std::size_t i = 0; i < encoder.byte_pair_ranks_.size(); ++i) {
-    encoder.byte_pair_ranks_[i] = encoder.rank_of(encoder.byte_ids_[i / 256], encoder.byte_ids_[i % 256]);
+    if (text.size() == 2) {
+      const auto byte = [&](std::size_t at) { return static_cast<std::size_t>(static_cast<unsigned char>(text[at])); };
+      encoder.byte_pair_ranks_[byte(0) * 256 + byte(1)] = merge.rank;
+    }
   }
   return encoder;
 }
@@ -141,13 +149,8 @@ BytePairEncoder::Rank BytePairEncoder::rank_of(std::int32_t left, std::int32_t r
   }
 }
 
-namespace {
-
-constexpr std::size_t kScanBytes = 128;  // up to here scanning all pairs for the lowest rank beats the heap
-
-}  // namespace
-
-void BytePairEncoder::encode(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const {
+void BytePairEncoder::encode(std::string_view word, std::size_t enough, Scratch& scratch,
+                             std::vector<std::int32_t>& ids) const {
   if (word.size() <= ShortTokens::kMaxBytes) {
     if (const ShortTokens::Entry* entry = short_tokens_.find(word)) {
       const auto is_word = entry->is_word.load(std::memory_order_relaxed);
@@ -164,6 +167,57 @@ void BytePairEncoder::encode(std::string_view word, Scratch& scratch, std::vecto
       }
     }
   }
+  while (word.size() > chunk_bytes_) {
+    word.remove_prefix(merge_chunk(word, scratch, ids));
+    if (word.empty() || ids.size() >= enough) return;
+  }
+  merge(word, scratch, ids);
+}
+
+// Appends the ids of a prefix of `word` that are also the first ids of the whole word; returns the prefix's bytes.
+//
+// Call E(w) the ids of w. Merging picks the lowest rank, then the leftmost, so as long as no merge crosses the borders
+// of a part of w, the merges inside the part are those it would undergo alone. Two things follow:
+// (1) any run of neighbouring tokens of E(w) is E of their bytes;
+// (2) tokens of which every two neighbours are E of their bytes are together E of theirs: the first merge to cross a
+//     border would have been picked in those two alone as well.
+// Let the tokens of a chunk of w include x, then a border. The last border of E(w) inside the chunk, b, lies less than
+// the longest token before the chunk's end. If for every such b E(from x to b) starts with x, then by (2) E(up to b) is
+// the chunk's tokens up to x and then more, whichever b it is, and by (1) E(w) starts with those tokens.
+std::size_t BytePairEncoder::merge_chunk(std::string_view word, Scratch& scratch,
+                                         std::vector<std::int32_t>& ids) const {
+  const std::size_t before = ids.size();
+  for (std::size_t size = chunk_bytes_; size < word.size(); size *= 2) {
+    const std::string_view chunk = word.substr(0, size);
+    merge(chunk, scratch, ids);
+    std::size_t border = size, count = ids.size();  // after the token ids[count - 1]
+    // Nearly always the first token tried is right; a few more tries, each further back, cost little beside the chunk.
+    for (std::size_t back = longest_token_bytes_; back <= size / 2; back *= 2) {
+      while (count > before && border > size - back) border -= token_bytes_[static_cast<std::size_t>(ids[--count])];
+      if (count == before) break;
+      const std::int32_t id = ids[count - 1];
+      if (is_first_whatever_follows(id, chunk.substr(border - token_bytes_[static_cast<std::size_t>(id)]), scratch)) {
+        ids.resize(count);
+        return border;
+      }
+    }
+    ids.resize(before);
+  }
+  merge(word, scratch, ids);
+  return word.size();
+}
+
+// Whether the encoding of `chunk_end`, cut anywhere less than the longest token before its end, starts with `id`.
+bool BytePairEncoder::is_first_whatever_follows(std::int32_t id, std::string_view chunk_end, Scratch& scratch) const {
+  for (std::size_t cut = 0; cut < longest_token_bytes_; ++cut) {
+    scratch.trial.clear();
+    merge(chunk_end.substr(0, chunk_end.size() - cut), scratch, scratch.trial);
+    if (scratch.trial.front() != id) return false;
+  }
+  return true;
+}
+
+void BytePairEncoder::merge(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const {
   if (word.size() <= kScanBytes) {
     merge_by_scanning(word, ids);
   } else {
@@ -184,8 +238,7 @@ void BytePairEncoder::merge_by_scanning(std::string_view word, std::vector<std::
   ranks[count - 1] = kNoRank;
   while (true) {
     Rank rank = kNoRank;
-    for (std::size_t i = 0; i < count; ++i)
-      rank = std::min(rank, ranks[i]);  // apart from the search, so as to vectorize
+    for (std::size_t i = 0; i < count; ++i) rank = std::min(rank, ranks[i]);  // without its place: so it vectorizes
     if (rank == kNoRank) break;
     const auto lowest = static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
     symbols[lowest] = merged_[static_cast<std::size_t>(rank)];

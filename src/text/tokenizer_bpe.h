@@ -18,14 +18,16 @@ namespace clef {
 
 class BytePairEncoder {
  public:
-  // Errc::bad_model when a byte or a part of a merge has no token, or two tokens have the same text.
-  static Result<BytePairEncoder> create(const TokenizerDefinition& definition);
+  // Errc::bad_model when a byte or a part of a merge has no token, or two tokens have the same text. Words longer than
+  // `chunk_bytes` are encoded by chunks of that size, with the same result; tests make it small.
+  static Result<BytePairEncoder> create(const TokenizerDefinition& definition, std::size_t chunk_bytes = 64 * 1024);
 
-  // What encoding one word needs beside the table; one for each thread.
+  // What encoding needs beside the tables; one for each thread.
   struct Scratch;
 
-  // Appends the ids of `word`, which is not empty and shorter than 4 GiB.
-  void encode(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const;
+  // Appends the ids of `word`, which is not empty. Once `ids` holds `enough` of them the rest of a long word may be
+  // left out; what is there is right then, too.
+  void encode(std::string_view word, std::size_t enough, Scratch& scratch, std::vector<std::int32_t>& ids) const;
 
  private:
   using Rank = std::int32_t;  // signed: SSE2 compares no others
@@ -42,6 +44,9 @@ class BytePairEncoder {
   void add_merge(const Merge& merge);
   void merge_by_scanning(std::string_view word, std::vector<std::int32_t>& ids) const;
   void merge_by_heap(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const;
+  void merge(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const;
+  std::size_t merge_chunk(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const;
+  bool is_first_whatever_follows(std::int32_t id, std::string_view chunk_end, Scratch& scratch) const;
 
   std::array<std::int32_t, 256> byte_ids_{};
   std::vector<Rank> byte_pair_ranks_;  // [256 * 256] by first byte, second byte
@@ -53,6 +58,9 @@ class BytePairEncoder {
   std::vector<std::uint64_t> may_merge_;
   int may_merge_shift_ = 0;
   ShortTokens short_tokens_;
+  std::vector<std::uint32_t> token_bytes_;  // by id
+  std::size_t longest_token_bytes_ = 0;
+  std::size_t chunk_bytes_ = 0;
 };
 
 struct BytePairEncoder::Scratch {
@@ -64,6 +72,7 @@ struct BytePairEncoder::Scratch {
   };
   std::vector<Symbol> symbols;
   std::vector<std::uint64_t> heap;  // rank << 32 | position, so that of equal ranks the leftmost comes first
+  std::vector<std::int32_t> trial;
 };
 
 }  // namespace clef

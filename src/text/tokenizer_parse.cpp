@@ -22,9 +22,12 @@ Error unexpected_value(std::string_view path, std::string_view expected, const J
   std::string text = "nothing";
   if (got != nullptr && got->if_string() != nullptr) {
     text = quoted(*got->if_string());
+  } else if (got != nullptr && got->if_array() != nullptr) {
+    text = "a list";
+  } else if (got != nullptr && got->if_object() != nullptr) {
+    text = "an object";
   } else if (got != nullptr) {
-    const bool is_container = got->if_array() != nullptr || got->if_object() != nullptr;
-    text = is_container ? fmt::format("a {}", got->type_name()) : std::string(utf8_prefix(to_compact_json(*got), 80));
+    text = utf8_prefix(to_compact_json(*got), 80);  // an integer may have thousands of digits
   }
   return tokenizer_error(fmt::format("{}: expected {}, got {}", path, expected, text));
 }

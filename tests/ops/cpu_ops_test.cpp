@@ -278,6 +278,35 @@ TEST(CpuOps, HeadSteps) {
   }, kFewUlps);
 }
 
+TEST(CpuOps, CrossAttentionOverSeveralBlocksOfQueries) {
+  check([](TensorMaker& m) {
+    const Tensor y = m.empty(600, 2 * 72), qkv = m.random(600, 6 * 72, 3);
+    return Made{CrossAttention{.y = y, .q = qkv.col_range(0, 144), .k = qkv.col_range(144, 144), .v = qkv.col_range(288, 144),
+                               .cu_queries = m.ints({0, 4, 600}), .cu_keys = m.ints({0, 4, 600}), .head_dim = 72}, y};
+  }, kLongSums);
+}
+
+TEST(CpuOps, VisionSteps) {
+  check([](TensorMaker& m) {
+    const Tensor y = m.empty(50, 40), levels = m.empty(50, 100, DType::u8);
+    for (std::int64_t i = 0; i < 50 * 100; ++i) levels.row<std::uint8_t>(0)[i] = static_cast<std::uint8_t>(i * 31 + i / 7);
+    return Made{PatchEmbed{.y = y, .levels = levels, .w = m.random_bf16(40, 100), .bias = m.random(1, 40)}, y};
+  }, kLongSums);
+  check([](TensorMaker& m) {
+    const Tensor y = m.random(3, 40);
+    return Made{AddInterpolated{.y = y, .table = m.random_bf16(9, 40), .taps = m.ints({0, 1, 2, 3, 8, 8, 8, 8, 1, 3, 5, 7}, 4),
+                                .weights = m.random(3, 4)}, y};
+  }, kFewUlps);
+  check([](TensorMaker& m) {
+    const Tensor x = m.random(5, 3 * 72);
+    return Made{Rope{.x = x, .cos = m.random(5, 36), .sin = m.random(5, 36)}, x};
+  }, kFewUlps);
+  check([](TensorMaker& m) {
+    const Tensor y = m.random(5, 40);
+    return Made{PutRows{.y = y, .x = m.random(2, 40), .index = m.ints({4, 1})}, y};
+  }, 0);
+}
+
 TEST(CpuOps, NanStaysNan) {
   const auto device = std::move(open_cpu_device({.num_threads = 1})).value();
   TensorMaker m(*device, 1);

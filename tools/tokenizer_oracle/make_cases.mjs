@@ -169,6 +169,9 @@ async function main() {
   for (const text of naturalLines(10000)) await add(text);
   const random = randomText(Number(seed), alphabets(definition));
   for (let i = 0; i < Number(strings); ++i) await add(random.next());
+  for (const letters of ["a", "ab", "etaoin shrdlu", " ", "\n", "=-", "0", "\u4e2d\u6587", "\u0316\u0305"]) {
+    await add(random.word(letters, 200000));
+  }
   await flush();
   writer.close(cases);
   console.log(`${cases} strings, ${strings} of them random (seed ${seed})`);

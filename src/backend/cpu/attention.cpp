@@ -10,6 +10,9 @@ namespace {
 
 static_assert(kAttentionBlock == 64, "kernels/attention.h is written for this block");
 
+// Without a mask every query sees all keys, so a block of queries may be as large as repays packing the keys.
+constexpr std::int64_t kCrossQueries = 256;
+
 struct Task {
   std::int64_t first_query, queries;  // rows of q
   std::int64_t first_key, keys;       // rows of k and v
@@ -74,8 +77,8 @@ void run(const CrossAttention& op, Context& context) {
   const auto* cu_keys = op.cu_keys.row<const std::int32_t>(0);
   std::vector<Task> tasks;
   for (std::int64_t s = 0; s + 1 < op.cu_queries.cols; ++s) {
-    for (std::int64_t first = cu_queries[s]; first < cu_queries[s + 1]; first += kAttentionBlock) {
-      const std::int64_t queries = std::min<std::int64_t>(kAttentionBlock, cu_queries[s + 1] - first);
+    for (std::int64_t first = cu_queries[s]; first < cu_queries[s + 1]; first += kCrossQueries) {
+      const std::int64_t queries = std::min<std::int64_t>(kCrossQueries, cu_queries[s + 1] - first);
       for (std::int64_t h = 0; h < op.q.cols / d; ++h) {
         tasks.push_back({first, queries, cu_keys[s], cu_keys[s + 1] - cu_keys[s], h, -1});
       }

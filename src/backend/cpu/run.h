@@ -55,6 +55,10 @@ void run(const AddRows& op, Context& context);
 void run(const OptionSummary& op, Context& context);
 void run(const ScorerFeatures& op, Context& context);
 void run(const OptionLogits& op, Context& context);
+void run(const PatchEmbed& op, Context& context);
+void run(const AddInterpolated& op, Context& context);
+void run(const Rope& op, Context& context);
+void run(const PutRows& op, Context& context);
 
 WeightType weight_type(DType dtype);
 

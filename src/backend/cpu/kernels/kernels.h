@@ -34,7 +34,7 @@ struct LinearBlock {
 struct AttentionBlock {
   const float* q;                // first query's row at this key head's first query head
   std::int64_t q_stride;
-  std::int64_t queries;          // of each head; at most kAttentionBlock
+  std::int64_t queries;          // of each head; causal: at most kAttentionBlock, from one block
   std::int64_t heads;            // query heads that share the key head
   const float *k, *v;            // first key's row at the key head
   std::int64_t kv_stride;
@@ -96,6 +96,8 @@ struct Kernels {
   void (*layer_norm_row)(const float* x, const float* gain, const float* bias, std::int64_t n, float eps, float* y);
   void (*widen_row)(const void* x, WeightType type, std::int64_t n, float* y);
   void (*add_row)(const void* x, WeightType type, std::int64_t n, float* y);  // y += x
+  void (*add_scaled_row)(const void* x, WeightType type, float scale, std::int64_t n, float* y);  // y += scale * x
+  void (*rope_head)(float* x, const float* cos, const float* sin, std::int64_t pairs);
   void (*scale_row)(float scale, std::int64_t n, float* y);                   // y *= scale
   // The machine's fma rate: runs `rounds` times a block of independent fma on registers and returns the floating point
   // operations done, so that a benchmark can divide by the time it took.

@@ -74,16 +74,19 @@ void layer_norm_row(const float* x, const float* gain, const float* bias, Index 
   });
 }
 
+void rope_head(float* x, const float* cosines, const float* sines, Index pairs) {
+  for (Index i = 0; i < pairs; i += 16) {
+    const int count = static_cast<int>(least(16, pairs - i));
+    const F32x16 a = load_first(x + i, count), b = load_first(x + pairs + i, count);
+    const F32x16 cos = load_first(cosines + i, count), sin = load_first(sines + i, count);
+    store_first(x + i, sub(mul(a, cos), mul(b, sin)), count);
+    store_first(x + pairs + i, add(mul(b, cos), mul(a, sin)), count);
+  }
+}
+
 void head_norm_rope(const HeadNormRope& head) {
   rms_norm_row(head.x, head.gain, head.head_dim, head.eps, head.y);
-  float* y = head.y;
-  for (Index i = 0; i < head.pairs; i += 16) {
-    const int count = static_cast<int>(least(16, head.pairs - i));
-    const F32x16 a = load_first(y + i, count), b = load_first(y + head.pairs + i, count);
-    const F32x16 cos = load_first(head.cos + i, count), sin = load_first(head.sin + i, count);
-    store_first(y + i, sub(mul(a, cos), mul(b, sin)), count);
-    store_first(y + head.pairs + i, add(mul(b, cos), mul(a, sin)), count);
-  }
+  rope_head(head.y, head.cos, head.sin, head.pairs);
 }
 
 void scale_row(float scale, Index n, float* y) {
@@ -131,6 +134,12 @@ void widen_row(const void* x, WeightType type, Index n, float* y) {
 
 void add_row(const void* x, WeightType type, Index n, float* y) {
   each_vector(n, y, [=](Index c, int count) { return add(load_first(y + c, count), load_any(x, type, c, count)); });
+}
+
+void add_scaled_row(const void* x, WeightType type, float scale, Index n, float* y) {
+  each_vector(n, y, [=](Index c, int count) {
+    return fma(broadcast(scale), load_any(x, type, c, count), load_first(y + c, count));
+  });
 }
 
 }  // namespace

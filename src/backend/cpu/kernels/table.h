@@ -28,6 +28,8 @@ constexpr Kernels make_table(const char* name) {
           .layer_norm_row = layer_norm_row,
           .widen_row = widen_row,
           .add_row = add_row,
+          .add_scaled_row = add_scaled_row,
+          .rope_head = rope_head,
           .scale_row = scale_row,
           .fma_peak = fma_peak};
 }

@@ -1,0 +1,197 @@
+#include "model/vision.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace clef {
+
+namespace {
+
+constexpr float kLayerNormEps = 1e-6F;  // of the tower; the head's is 1e-5
+constexpr double kRotaryBase = 10000.0;
+
+struct Lists {
+  std::vector<std::uint8_t> levels;
+  std::vector<std::int32_t> taps, cu_segments{0}, token_rows;
+  std::vector<float> weights, cos, sin;
+};
+
+// Where index i of an axis of n patches lies on an axis of `side` table rows: two rows and their weights.
+// Source: Qwen3_5VisionModel.fast_pos_embed_interpolate, bilinear with aligned corners.
+struct Interpolation {
+  Interpolation(std::int64_t i, std::int64_t n, std::int64_t side) {
+    const float place = static_cast<float>(i * (side - 1)) / static_cast<float>(std::max<std::int64_t>(n - 1, 1));
+    const auto floor = static_cast<std::int64_t>(place);
+    const float fraction = place - static_cast<float>(floor);
+    low = std::clamp<std::int64_t>(floor, 0, side - 1);
+    high = std::clamp<std::int64_t>(floor + 1, 0, side - 1);
+    low_weight = 1.0F - fraction;
+    high_weight = fraction;
+  }
+  std::int64_t low, high;
+  float low_weight, high_weight;
+};
+
+void append_patch(Lists& lists, const VisionConfig& config, const EncodedMedia& media, std::int64_t r, std::int64_t c) {
+  const auto side = static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(config.num_position_embeddings))));
+  const Interpolation row(r, media.grid_h, side), col(c, media.grid_w, side);
+  for (const auto& [tap_row, row_weight] : {std::pair(row.low, row.low_weight), std::pair(row.high, row.high_weight)}) {
+    for (const auto& [tap_col, col_weight] : {std::pair(col.low, col.low_weight), std::pair(col.high, col.high_weight)}) {
+      lists.taps.push_back(static_cast<std::int32_t>(tap_row * side + tap_col));
+      lists.weights.push_back(row_weight * col_weight);
+    }
+  }
+  // The first half of the pairs turns with the row, the second with the column.
+  const std::int64_t quarter = config.hidden_size / config.num_heads / 4;
+  for (const std::int64_t place : {r, c}) {
+    for (std::int64_t j = 0; j < quarter; ++j) {
+      const float exponent = static_cast<float>(2 * j) / static_cast<float>(2 * quarter);
+      const float frequency = 1.0F / static_cast<float>(std::pow(kRotaryBase, static_cast<double>(exponent)));
+      const float angle = static_cast<float>(place) * frequency;
+      lists.cos.push_back(static_cast<float>(std::cos(static_cast<double>(angle))));
+      lists.sin.push_back(static_cast<float>(std::sin(static_cast<double>(angle))));
+    }
+  }
+}
+
+void append(Lists& lists, const VisionConfig& config, const EncodedMedia& media, std::int64_t first_token) {
+  const std::int64_t merge = config.spatial_merge_size;
+  CHECK(media.grid_h % merge == 0 && media.grid_w % merge == 0);
+  const std::int64_t patches = media.grid_t * media.grid_h * media.grid_w;
+  CHECK(static_cast<std::int64_t>(media.patches.size()) == patches * config.patch_width());
+  lists.levels.insert(lists.levels.end(), media.patches.begin(), media.patches.end());
+  for (std::int64_t t = 0; t < media.grid_t; ++t) {
+    for (std::int64_t r = 0; r < media.grid_h; r += merge) {
+      for (std::int64_t c = 0; c < media.grid_w; c += merge) {
+        for (std::int64_t i = 0; i < merge * merge; ++i) append_patch(lists, config, media, r + i / merge, c + i % merge);
+      }
+    }
+    lists.cu_segments.push_back(lists.cu_segments.back() + static_cast<std::int32_t>(media.grid_h * media.grid_w));
+  }
+  std::int64_t tokens = 0;
+  for (const Span& span : media.token_spans) {
+    tokens += span.count;
+    for (std::int64_t t = span.first; t < span.end(); ++t) {
+      lists.token_rows.push_back(static_cast<std::int32_t>(first_token + t));
+    }
+  }
+  CHECK(tokens * merge * merge == patches, "{} tokens for {} patches", tokens, patches);
+}
+
+template <typename Take>
+void each_matrix(VisionScratch& s, const VisionConfig& config, std::int64_t patches, Take take) {
+  const std::int64_t merged = patches / (config.spatial_merge_size * config.spatial_merge_size);
+  for (Tensor* t : {&s.x, &s.normed, &s.attended}) take(*t, patches, config.hidden_size);
+  take(s.qkv, patches, 3 * config.hidden_size);
+  take(s.inner, patches, config.intermediate_size);
+  take(s.merger_inner, merged, config.merge_width());
+  take(s.out, merged, config.out_hidden_size);
+}
+
+LayerNorm layer_norm(const Tensor& y, const Tensor& x, const DeviceNorm& norm) {
+  return {.y = y, .x = x, .gain = norm.gain, .bias = norm.bias, .eps = kLayerNormEps};
+}
+
+}  // namespace
+
+Result<VisionBatch> pack_vision(std::span<const EncodedRecord* const> records, std::span<const std::int64_t> first_tokens,
+                                const VisionConfig& config, DeviceTables& tables) {
+  Lists lists;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    for (const EncodedMedia& media : records[i]->media) append(lists, config, media, first_tokens[i]);
+  }
+  VisionBatch batch;
+  batch.patches = lists.cu_segments.back();
+  batch.merged = static_cast<std::int64_t>(lists.token_rows.size());
+  if (batch.patches == 0) return batch;
+  batch.levels = TRY(tables.levels(lists.levels, config.patch_width()));
+  batch.position_taps = TRY(tables.ints(lists.taps, 4));
+  batch.position_weights = TRY(tables.floats(lists.weights, 4));
+  const std::int64_t pairs = config.hidden_size / config.num_heads / 2;
+  batch.cos = TRY(tables.floats(lists.cos, pairs));
+  batch.sin = TRY(tables.floats(lists.sin, pairs));
+  batch.cu_segments = TRY(tables.ints(lists.cu_segments, static_cast<std::int64_t>(lists.cu_segments.size())));
+  batch.token_rows = TRY(tables.ints(lists.token_rows, batch.merged));
+  return batch;
+}
+
+std::size_t VisionScratch::bytes(const VisionConfig& config, std::int64_t patches) {
+  VisionScratch unused;
+  std::size_t bytes = 0;
+  each_matrix(unused, config, patches,
+              [&](Tensor&, std::int64_t rows, std::int64_t cols) { bytes += Arena::bytes_for(rows, cols); });
+  return bytes;
+}
+
+VisionScratch VisionScratch::take(const VisionConfig& config, std::int64_t patches, Arena& arena) {
+  VisionScratch s;
+  each_matrix(s, config, patches,
+              [&](Tensor& tensor, std::int64_t rows, std::int64_t cols) { tensor = arena.take(rows, cols); });
+  return s;
+}
+
+Result<VisionTower> VisionTower::load(const VisionWeights& weights, const VisionConfig& config, WeightLoader& loader) {
+  VisionTower tower;
+  tower.patch_embed_ = TRY(loader.linear(weights.patch_embed));
+  tower.pos_embed_ = TRY(loader.matrix(weights.pos_embed));
+  for (const VisionBlockWeights& from : weights.blocks) {
+    Block block;
+    block.name = fmt::format("block.{}", tower.blocks_.size());
+    block.norm1 = TRY(loader.norm(from.norm1));
+    block.norm2 = TRY(loader.norm(from.norm2));
+    block.qkv = TRY(loader.linear(from.qkv));
+    block.proj = TRY(loader.linear(from.proj));
+    block.fc1 = TRY(loader.linear(from.fc1));
+    block.fc2 = TRY(loader.linear(from.fc2));
+    tower.blocks_.push_back(std::move(block));
+  }
+  tower.merger_norm_ = TRY(loader.norm(weights.merger_norm));
+  tower.merger_fc1_ = TRY(loader.linear(weights.merger_fc1));
+  tower.merger_fc2_ = TRY(loader.linear(weights.merger_fc2));
+  tower.head_dim_ = config.hidden_size / config.num_heads;
+  return tower;
+}
+
+void VisionTower::forward(Pass& pass, const VisionBatch& batch, const VisionScratch& s) const {
+  const std::int64_t width = s.x.cols;
+  const Tensor q = s.qkv.col_range(0, width), k = s.qkv.col_range(width, width), v = s.qkv.col_range(2 * width, width);
+  pass.run(PatchEmbed{.y = s.x, .levels = batch.levels, .w = patch_embed_.weight, .bias = patch_embed_.bias});
+  pass.mark("vision", "patch_embed", s.x);
+  pass.run(AddInterpolated{
+      .y = s.x, .table = pos_embed_, .taps = batch.position_taps, .weights = batch.position_weights});
+  for (const Block& block : blocks_) {
+    pass.run(layer_norm(s.normed, s.x, block.norm1));
+    pass.run(Linear{.y = s.qkv, .x = s.normed, .w = block.qkv.weight, .bias = block.qkv.bias});
+    pass.run(Rope{.x = s.qkv.col_range(0, 2 * width), .cos = batch.cos, .sin = batch.sin});  // queries and keys
+    pass.run(CrossAttention{.y = s.attended,
+                            .q = q,
+                            .k = k,
+                            .v = v,
+                            .cu_queries = batch.cu_segments,
+                            .cu_keys = batch.cu_segments,
+                            .head_dim = head_dim_});
+    pass.run(LinearAdd{.y = s.x, .x = s.attended, .w = block.proj.weight, .bias = block.proj.bias});
+    pass.run(layer_norm(s.normed, s.x, block.norm2));
+    pass.run(LinearGelu{
+        .y = s.inner, .x = s.normed, .w = block.fc1.weight, .bias = block.fc1.bias, .gelu = Gelu::tanh});
+    pass.run(LinearAdd{.y = s.x, .x = s.inner, .w = block.fc2.weight, .bias = block.fc2.bias});
+    pass.mark("vision", block.name, s.x);
+  }
+  pass.run(layer_norm(s.normed, s.x, merger_norm_));
+  // The patches of a merge block lie one after another, so their rows are one row of four times the width.
+  Tensor merged = s.normed;
+  merged.rows = batch.merged;
+  merged.cols = merged.stride = s.merger_inner.cols;
+  pass.run(LinearGelu{.y = s.merger_inner,
+                      .x = merged,
+                      .w = merger_fc1_.weight,
+                      .bias = merger_fc1_.bias,
+                      .gelu = Gelu::erf});  // the blocks' is the tanh form
+  pass.run(Linear{.y = s.out, .x = s.merger_inner, .w = merger_fc2_.weight, .bias = merger_fc2_.bias});
+  pass.mark("vision", "merger", s.out);
+}
+
+}  // namespace clef

@@ -1,0 +1,63 @@
+// The vision tower: patches to rows that replace pad embeddings.      Source: Qwen3_5VisionModel.forward.
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "model/arena.h"
+#include "model/config.h"
+#include "model/device_weights.h"
+#include "model/weights.h"
+#include "ops/device.h"
+#include "record/encode.h"
+
+namespace clef {
+
+// All images and videos of a batch, packed.
+struct VisionBatch {
+  std::int64_t patches = 0, merged = 0;  // merged: rows that leave the tower, a quarter of the patches
+  Tensor levels;         // [patches, patch width]  u8
+  Tensor position_taps;  // [patches, 4]  i32: rows of the position table
+  Tensor position_weights;  // [patches, 4]  f32
+  Tensor cos, sin;       // [patches, head_dim / 2]  f32
+  Tensor cu_segments;    // [1, segments + 1]  i32: an image is one segment, a video one for each slice
+  Tensor token_rows;     // [1, merged]  i32: the batch's token that each merged row replaces
+};
+
+// `first_tokens[i]` is the batch's first token of records[i].
+Result<VisionBatch> pack_vision(std::span<const EncodedRecord* const> records, std::span<const std::int64_t> first_tokens,
+                                const VisionConfig& config, DeviceTables& tables);
+
+struct VisionScratch {
+  Tensor x, normed, attended;  // [patches, width]
+  Tensor qkv;                  // [patches, 3 * width]
+  Tensor inner;                // [patches, intermediate]
+  Tensor merger_inner;         // [merged, merge width]
+  Tensor out;                  // [merged, out hidden]
+
+  static std::size_t bytes(const VisionConfig& config, std::int64_t patches);
+  static VisionScratch take(const VisionConfig& config, std::int64_t patches, Arena& arena);
+};
+
+class VisionTower {
+ public:
+  static Result<VisionTower> load(const VisionWeights& weights, const VisionConfig& config, WeightLoader& loader);
+
+  // Leaves the rows in s.out, [merged, out_hidden_size].
+  void forward(Pass& pass, const VisionBatch& batch, const VisionScratch& s) const;
+
+ private:
+  struct Block {
+    std::string name;  // "block.0"
+    DeviceNorm norm1, norm2;
+    DeviceLinear qkv, proj, fc1, fc2;
+  };
+  DeviceLinear patch_embed_;
+  Tensor pos_embed_;
+  std::vector<Block> blocks_;
+  DeviceNorm merger_norm_;
+  DeviceLinear merger_fc1_, merger_fc2_;
+  std::int64_t head_dim_ = 0;
+};
+
+}  // namespace clef
