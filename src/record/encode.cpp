@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "record/media_encode.h"
+#include "record/media_positions.h"
 #include "record/prompt.h"
 
 namespace clef {
@@ -112,6 +115,13 @@ Result<State> encode_state(const Request& request, const Tokenizer& tokenizer, c
   return state;
 }
 
+// Text that spells a pad would stand among those of the media. The reference notices by their number.
+Status check_no_pads(const std::vector<std::int32_t>& ids, const VisionInput& vision) {
+  const auto is_pad = [&](std::int32_t id) { return id == vision.image_token_id || id == vision.video_token_id; };
+  if (std::none_of(ids.begin(), ids.end(), is_pad)) return {};
+  return Error{Errc::bad_request, "image placeholder tokens in request content do not match features"};
+}
+
 }  // namespace
 
 std::int64_t EncodedRecord::num_options() const {
@@ -121,6 +131,7 @@ std::int64_t EncodedRecord::num_options() const {
 }
 
 Result<EncodedRecord> encode(const Request& request, const Tokenizer& tokenizer, const EncodeOptions& options) {
+  TRY(check_media_counts(request.media, options));
   const std::vector<std::int32_t> prefix = tokenizer.encode(prompt::kPrefix),
                                   suffix = tokenizer.encode(prompt::kSuffix);
   EncodedRecord record;
@@ -137,16 +148,37 @@ Result<EncodedRecord> encode(const Request& request, const Tokenizer& tokenizer,
                                                                   : std::to_string(fixed),
                                               options.max_length)};
   }
-  const State state = TRY(encode_state(request, tokenizer, options, fixed));
-
-  record.input_ids.reserve(static_cast<std::size_t>(fixed) + state.ids.size());
-  for (const auto* piece : {&prefix, &state.ids, &schema.ids(), &suffix}) {
-    record.input_ids.insert(record.input_ids.end(), piece->begin(), piece->end());
+  // A state that may not be cut has its place before media have theirs; one that may takes what they leave.
+  State state;
+  if (!options.truncate) state = TRY(encode_state(request, tokenizer, options, fixed));
+  MediaPlan plan =
+      TRY(plan_media(request.media, tokenizer, options, fixed + static_cast<std::int64_t>(state.ids.size())));
+  const std::vector<std::int32_t> media_ids = std::move(plan.ids);
+  if (options.truncate) {
+    state = TRY(encode_state(request, tokenizer, options, fixed + static_cast<std::int64_t>(media_ids.size())));
   }
+  if (!request.media.empty()) {
+    TRY(check_no_pads(state.ids, *options.vision));
+    TRY(check_no_pads(schema.ids(), *options.vision));
+  }
+
+  record.input_ids.reserve(static_cast<std::size_t>(fixed) + media_ids.size() + state.ids.size());
+  const auto append = [&](const std::vector<std::int32_t>& ids) {
+    record.input_ids.insert(record.input_ids.end(), ids.begin(), ids.end());
+  };
+  append(prefix);
+  append(media_ids);
+  append(state.ids);
+  append(schema.ids());
+  append(suffix);
   record.media_offset = static_cast<std::int64_t>(prefix.size());
-  record.schema_first = static_cast<std::int64_t>(prefix.size() + state.ids.size());
+  record.schema_first = static_cast<std::int64_t>(prefix.size() + media_ids.size() + state.ids.size());
   record.truncated_state_tokens = state.truncated;
   for (EncodedQuestion& question : record.questions) shift_spans(question, record.schema_first);
+  if (!request.media.empty()) {
+    record.media = TRY(load_media(std::move(plan), options.media_limits, record.media_offset));
+    record.positions = media_positions(static_cast<std::int64_t>(record.input_ids.size()), record.media);
+  }
   return record;
 }
 

@@ -99,14 +99,9 @@ Result<Question> read_question(std::string id, Json& body) {
   return question;
 }
 
-// Python's `or []`: whatever is false stands for no media.
-Status refuse_media(const Json& body) {
-  for (const std::string_view name : {"images", "videos", "audio"}) {
-    if (!is_falsy(body.find(name))) {
-      return Error{Errc::unsupported, fmt::format("{}: this build answers requests of text only", name)};
-    }
-  }
-  return {};
+Status refuse_audio(const Json& body) {
+  if (is_falsy(body.find("audio"))) return {};
+  return Error{Errc::unsupported, "audio is not supported by this model file"};
 }
 
 }  // namespace
@@ -137,7 +132,8 @@ Result<Request> parse_request(Json body) {
   for (auto& [id, question] : *questions->if_object()) {
     request.questions.push_back(TRY(read_question(std::move(id), question)));
   }
-  TRY(refuse_media(body));
+  TRY(refuse_audio(body));
+  request.media = TRY(take_media(body));
   request.model = std::move(*model->if_string());
   request.state = take_rendered(*state);
   return request;

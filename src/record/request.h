@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "record/media.h"
 #include "text/json.h"
 
 namespace clef {
@@ -23,8 +24,8 @@ struct Option {
 struct Question {
   std::string id;
   QuestionType type = QuestionType::noul;
-  std::string instructions;      // rendered; the question's id when none were given
-  std::vector<Option> options;   // in prompt order: noul true, false; choice sorted by code point; score by level
+  std::string instructions;     // rendered; the question's id when none were given
+  std::vector<Option> options;  // in prompt order: noul true, false; choice sorted by code point; score by level
   std::vector<std::string> caller_order;  // option ids in the order of the caller's criteria, which answers keep
 };
 
@@ -32,6 +33,7 @@ struct Request {
   std::string model;  // echoed in the answer
   std::string state;  // rendered
   std::vector<Question> questions;
+  RequestMedia media;  // still encoded
 };
 
 // Checks run in the reference's order and stop at the first failure: Errc::bad_request, messages as the reference's

@@ -69,7 +69,7 @@ TEST(BytePairEncoder, WordsOfAnyLengthAgreeWithTheDefinition) {
   const auto encoder = BytePairEncoder::create(definition);
   ASSERT_TRUE(encoder);
   std::mt19937 random(11);
-  for (const std::size_t length : {1, 2, 3, 7, 8, 9, 14, 15, 16, 17, 31, 32, 33, 34, 100, 300}) {
+  for (const std::size_t length : {1U, 2U, 3U, 7U, 8U, 9U, 14U, 15U, 16U, 17U, 31U, 32U, 33U, 34U, 100U, 300U}) {
     for (int i = 0; i < 12; ++i) {
       const std::string word = random_word(random, i % 3 == 0 ? "ae" : "etaoinshrdlucmfwyp", length);
       ASSERT_EQ(encode(*encoder, word), merge_slowly(definition, word)) << word;
@@ -83,7 +83,7 @@ TEST(BytePairEncoder, AnyVocabularyAgreesWithTheDefinition) {
     const TokenizerDefinition definition = random_vocabulary(random);
     const auto encoder = BytePairEncoder::create(definition);
     ASSERT_TRUE(encoder);
-    for (const std::size_t length : {5, 15, 40, 140}) {
+    for (const std::size_t length : {5U, 15U, 40U, 140U}) {
       const std::string word = random_word(random, "abc", length);
       ASSERT_EQ(encode(*encoder, word), merge_slowly(definition, word)) << word;
     }

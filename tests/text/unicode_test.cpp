@@ -57,7 +57,7 @@ TEST(Unicode, WhiteSpaceIsTheListedTwentyFive) {
 }
 
 TEST(Unicode, DecodesWhatItEncodes) {
-  for (const char32_t c : {0x0, 0x7f, 0x80, 0x7ff, 0x800, 0xd7ff, 0xe000, 0xffff, 0x10000, 0x10ffff}) {
+  for (const char32_t c : {0x0U, 0x7fU, 0x80U, 0x7ffU, 0x800U, 0xd7ffU, 0xe000U, 0xffffU, 0x10000U, 0x10ffffU}) {
     const std::string text = utf8({U'a', c});
     const DecodedCodePoint decoded = decode_utf8(text, 1);
     EXPECT_EQ(decoded.value, c);
