@@ -7,6 +7,7 @@
 #include "model/model_file.h"
 #include "model/network.h"
 #include "model/safetensors.h"
+#include "model/vision_input.h"
 #include "ops/decorators/trace_pass.h"
 #include "record/respond.h"
 #include "text/tokenizer.h"
@@ -83,7 +84,9 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::filesystem::path& model,
                                              const EngineOptions& options) {
   ModelFile file = TRY(open_model(model));
   Tokenizer tokenizer = TRY(Tokenizer::create(std::move(file.tokenizer)));
-  auto state = std::make_unique<State>(options, std::move(device), std::move(file), std::move(tokenizer));
+  EngineOptions complete = options;
+  if (file.config.vision) complete.encode.vision = TRY(vision_input(*file.config.vision));
+  auto state = std::make_unique<State>(std::move(complete), std::move(device), std::move(file), std::move(tokenizer));
   state->network = TRY(Network::load(state->file, *state->device));
   return std::unique_ptr<Engine>(new Engine(std::move(state)));
 }

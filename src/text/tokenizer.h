@@ -31,8 +31,8 @@ struct AddedToken {
 
 // Everything that defines a tokenizer, whichever file it came from.
 struct TokenizerDefinition {
-  std::vector<std::string>
-      tokens;  // byte-symbol text (GPT-2 alphabet) by id; added tokens as their content; "" = unused
+  // By id: byte-symbol text (see tokenizer_bytes.h), added tokens as their content, "" for an unused id.
+  std::vector<std::string> tokens;
   std::vector<std::pair<std::string, std::string>> merges;  // by rank, byte-symbol text
   std::vector<AddedToken> added_tokens;                     // by id
   SplitPattern pattern = SplitPattern::qwen2;
@@ -45,7 +45,8 @@ Result<TokenizerDefinition> parse_tokenizer(std::string_view tokenizer_json, std
 
 class Tokenizer {
  public:
-  // Errc::bad_model when a merge or a byte symbol has no id, when ids repeat, or when there are over 2^24 tokens.
+  // Errc::bad_model when a merge or a byte symbol has no id, when two tokens have the same text, or when there are over
+  // 2^24 tokens.
   static Result<Tokenizer> create(TokenizerDefinition definition);
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
@@ -55,8 +56,9 @@ class Tokenizer {
     bool match_added_tokens = true;  // false ("strict"): control strings in the text stay text
     std::size_t max_tokens = std::numeric_limits<std::size_t>::max();  // stop early once this many ids are out
   };
-  // Ids of `text` (valid UTF-8), appended to `ids`. Linear in the text, and in the part of it that `max_tokens` ids need:
-  // text is taken in windows of some ten thousand bytes that end where no word can be cut. Threads may share a tokenizer.
+  // Ids of `text` (valid UTF-8), appended to `ids`. Linear in the text, and in the part of it that `max_tokens` ids
+  // need: text is taken in windows of some ten thousand bytes that end where no word can be cut. Threads may share a
+  // tokenizer.
   void encode(std::string_view text, const Options& options, std::vector<std::int32_t>& ids) const;
   std::vector<std::int32_t> encode(std::string_view text, const Options& options) const;
   std::vector<std::int32_t> encode(std::string_view text) const { return encode(text, Options{}); }

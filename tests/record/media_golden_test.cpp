@@ -8,8 +8,7 @@
 
 #include "record/encode.h"
 #include "support/golden.h"
-#include "support/npz.h"
-#include "support/pictures.h"
+#include "support/media_requests.h"
 #include "support/sha256.h"
 
 namespace clef {
@@ -45,47 +44,6 @@ std::vector<std::vector<std::int64_t>> integer_lists(const Json* lists) {
     for (const Json& list : *lists->if_array()) values.push_back(integers(list));
   }
   return values;
-}
-
-// A golden clip as the request's frames, each a BMP.
-Json video_of(const std::string& name) {
-  const test::ByteArray clip = test::read_npz(test::golden_path("video_" + name + ".npz"), "frames");
-  const std::int64_t height = clip.shape.at(1), width = clip.shape.at(2);
-  const auto frame_bytes = static_cast<std::size_t>(height * width * 3);
-  Json::Array frames;
-  for (std::int64_t i = 0; i < clip.shape.at(0); ++i) {
-    const auto pixels = std::span(clip.values).subspan(static_cast<std::size_t>(i) * frame_bytes, frame_bytes);
-    frames.emplace_back(test::to_base64(test::bmp_of(pixels, width, height)));
-  }
-  // The reference takes frame arrays to have 24 frames a second.
-  return Json::Object{{"frames", Json(std::move(frames))}, {"fps", Json(24)}};
-}
-
-// The golden files hold what was given to the processor; a request keeps a video's settings in videos_kwargs.
-Json media_kwargs_of(const Json& record) {
-  Json::Object kwargs = *record.find("media_kwargs")->if_object();
-  if (kwargs.size() == 1 && kwargs[0].first == "do_sample_frames") return Json::Object{{"videos_kwargs", Json(kwargs)}};
-  return kwargs;
-}
-
-Json request_body(const Json& record, const std::vector<std::string>& videos) {
-  Json body;
-  if (const Json* text = record.find("request_text")) {
-    auto parsed = parse_json(*text->if_string());
-    CHECK(parsed.has_value());
-    body = std::move(parsed).value();
-  } else {
-    body = *record.find("request");
-  }
-  Json::Array image_values, video_values;
-  for (const Json& name : *record.find("images")->if_array()) {
-    image_values.emplace_back(test::golden_data_url(*name.if_string()));
-  }
-  for (const std::string& name : videos) video_values.push_back(video_of(name));
-  body.if_object()->emplace_back("images", Json(std::move(image_values)));
-  body.if_object()->emplace_back("videos", Json(std::move(video_values)));
-  body.if_object()->emplace_back("media_kwargs", media_kwargs_of(record));
-  return body;
 }
 
 Result<EncodedRecord> encode_body(Json body, const std::string& model, const EncodeOptions& options) {
@@ -150,7 +108,7 @@ TEST(MediaGolden, EncodesRecordsWithImagesAsTheReference) {
   ASSERT_EQ(records.size(), 5U);
   for (const Json& record : records) {
     SCOPED_TRACE(*record.find("name")->if_string());
-    const auto encoded = encode_body(request_body(record, {}), "clef-tiny", {.vision = vision_input()});
+    const auto encoded = encode_body(test::media_request(record, {}), "clef-tiny", {.vision = vision_input()});
     ASSERT_TRUE(encoded.has_value()) << encoded.error().message;
     expect_as_golden(*encoded, record);
   }
@@ -162,7 +120,7 @@ TEST(MediaGolden, EncodesRecordsWithVideosAsTheReference) {
   for (const Json& record : records) {
     const std::string& name = *record.find("name")->if_string();
     SCOPED_TRACE(name);
-    const auto encoded = encode_body(request_body(record, {name}), "clef-tiny", {.vision = vision_input()});
+    const auto encoded = encode_body(test::media_request(record, {name}), "clef-tiny", {.vision = vision_input()});
     ASSERT_TRUE(encoded.has_value()) << encoded.error().message;
     expect_as_golden(*encoded, record);
     ASSERT_EQ(encoded->media.size(), 1U);
@@ -176,7 +134,7 @@ TEST(MediaGolden, EncodesTheSecondModelsRecordsAsTheReference) {
     SCOPED_TRACE(*record.find("name")->if_string());
     std::vector<std::string> videos;
     for (const Json& name : *record.find("videos")->if_array()) videos.push_back(*name.if_string());
-    const auto encoded = encode_body(request_body(record, videos), "clef-tiny27", {.vision = vision_input()});
+    const auto encoded = encode_body(test::media_request(record, videos), "clef-tiny27", {.vision = vision_input()});
     ASSERT_TRUE(encoded.has_value()) << encoded.error().message;
     expect_as_golden(*encoded, record);
     with_media += encoded->media.empty() ? 0 : 1;

@@ -1,4 +1,4 @@
-// Whole decisions on text: ids, spans, logits, probabilities and answers of the golden records, against the reference.
+// Whole decisions on text, images and videos: ids, spans, logits, probabilities and answers of the golden records, against the reference.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +8,7 @@
 #include "backend/open.h"
 #include "engine/engine.h"
 #include "support/golden.h"
+#include "support/media_requests.h"
 
 namespace clef {
 namespace {
@@ -31,12 +32,12 @@ double number(const Json& value) {
   return std::strtod(value.if_integer()->digits.c_str(), nullptr);
 }
 
-bool has_media(const Json& record) {
-  for (const char* key : {"images", "videos"}) {
-    const Json* list = record.find(key);
-    if (list != nullptr && list->is_truthy()) return true;
-  }
-  return false;
+// The request as a client sends it, media and all.
+std::string request_text(const Json& golden) {
+  const auto videos = test::videos_of(golden);
+  const Json* images = golden.find("images");
+  if (videos.empty() && (images == nullptr || !images->is_truthy())) return *golden.find("request_text")->if_string();
+  return to_compact_json(test::media_request(golden, videos));
 }
 
 void expect_encoding(const Json& golden, const EncodedRecord& record) {
@@ -109,14 +110,13 @@ std::vector<double> exact_numbers(const Request& request, const EncodedRecord& r
   return numbers;
 }
 
-void check_model(const std::string& model, const std::string& goldens, Bounds bounds) {
+void check_model(const std::string& model, const std::string& goldens, Bounds bounds, int expected_records) {
   const auto engine = open_engine(model);
   double worst_logit = 0, worst_probability = 0;
   int records = 0, same_text = 0;
   for (const Json& golden : golden_lines(goldens)) {
-    if (has_media(golden)) continue;
     SCOPED_TRACE(*golden.find("name")->if_string());
-    const auto answer = engine->answer(*golden.find("request_text")->if_string());
+    const auto answer = engine->answer(request_text(golden));
     ASSERT_TRUE(answer) << answer.error().message;
     expect_encoding(golden, answer->record);
     const Json::Array& logits = *golden.find("logits")->if_array();
@@ -141,17 +141,21 @@ void check_model(const std::string& model, const std::string& goldens, Bounds bo
     same_text += to_compact_json(*expected) == to_compact_json(answer->response) ? 1 : 0;
     ++records;
   }
+  EXPECT_EQ(records, expected_records);
   EXPECT_LE(worst_logit, bounds.logit);
   EXPECT_LE(worst_probability, bounds.probability);
-  std::printf("%s: %d records, worst logit difference %.2e, probability %.2e, answers equal to the letter %d\n",
-              model.c_str(), records, worst_logit, worst_probability, same_text);
+  std::printf("%s, %s: %d records, worst logit difference %.2e, probability %.2e, answers equal to the letter %d\n",
+              model.c_str(), goldens.c_str(), records, worst_logit, worst_probability, same_text);
 }
 
-TEST(TextDecisions, AgreeWithTheReferenceFromASnapshot) { check_model("clef-tiny", "text.jsonl", {5e-5, 1e-5}); }
+TEST(Decisions, AgreeOnTextFromASnapshot) { check_model("clef-tiny", "text.jsonl", {5e-5, 1e-5}, 34); }
 
-TEST(TextDecisions, AgreeWithTheReferenceForSharpProbabilities) {
-  check_model("clef-tiny27.gguf", "tiny27.jsonl", {2e-4, 2e-5});
-}
+TEST(Decisions, AgreeOnImages) { check_model("clef-tiny.gguf", "vision.jsonl", {2e-5, 3e-6}, 5); }
+
+TEST(Decisions, AgreeOnVideos) { check_model("clef-tiny", "video.jsonl", {2e-5, 3e-6}, 4); }
+
+// Sharp probabilities; text, images and videos, alone and together.
+TEST(Decisions, AgreeForTheSecondModel) { check_model("clef-tiny27.gguf", "tiny27.jsonl", {2e-4, 2e-5}, 15); }
 
 }  // namespace
 }  // namespace clef
