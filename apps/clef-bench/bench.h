@@ -24,6 +24,7 @@ std::string machine_name();
 
 int bench_linear(const Settings& settings, const std::vector<int>& rows);
 int bench_forward(const Settings& settings, const std::string& model, const std::vector<int>& tokens);
+int bench_image(const Settings& settings, const std::string& path);
 int bench_tokenizer(const Settings& settings, const std::string& model, const std::string& file);
 
 }  // namespace clef::bench

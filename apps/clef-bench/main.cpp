@@ -8,7 +8,8 @@ int main(int argc, char** argv) {
       "Measures speed on this machine, beside its floating point peak measured in the same run.\n\n"
       "  clef-bench linear                          the matrix product\n"
       "  clef-bench forward -m MODEL --tokens 1024  a forward pass, op by op\n"
-      "  clef-bench tokenizer FOLDER FILE           text to ids\n"};
+      "  clef-bench tokenizer FOLDER FILE           text to ids\n"
+      "  clef-bench image FILE                      a picture to patches\n"};
   app.require_subcommand(1);
   clef::bench::Settings settings;
   app.add_option("--threads", settings.num_threads, "threads; 0: one for each CPU")->check(CLI::NonNegativeNumber);
@@ -30,8 +31,13 @@ int main(int argc, char** argv) {
   tokenizer->add_option("folder", folder, "folder with tokenizer.json and tokenizer_config.json")->required();
   tokenizer->add_option("file", file, "text to encode")->required();
 
+  std::string picture;
+  CLI::App* image = app.add_subcommand("image", "a picture file to the vision tower's patches on one thread");
+  image->add_option("file", picture, "PNG, JPEG, WebP, GIF or BMP")->required();
+
   CLI11_PARSE(app, argc, argv);
   if (*linear) return clef::bench::bench_linear(settings, rows);
   if (*forward) return clef::bench::bench_forward(settings, model, tokens);
+  if (*image) return clef::bench::bench_image(settings, picture);
   return clef::bench::bench_tokenizer(settings, folder, file);
 }
