@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "clef/ask_request.h"
+#include "record/encode.h"
 
 namespace clef::cli {
 
@@ -24,17 +26,16 @@ struct Options {
   int num_threads = 0;  // 0: one a CPU
   std::int64_t batch = 1;
   std::int64_t max_length = 16384;
+  MediaLimits media_limits;
   std::filesystem::path trace;
+  Asking ask;  // without questions: requests come from the inputs
+  bool print_request = false;
   bool help = false;
   bool version = false;
 };
 
 // The arguments without the program's name. Errc::bad_request says what is wrong with them: exit code 2.
 Result<Options> parse_options(const std::vector<std::string>& arguments);
-
-// A whole decimal number from first to last, and nothing else: "8", not "+8", "0x8", "8.0" or "". A typo must not
-// become another number.
-std::optional<std::int64_t> whole_number(std::string_view text, std::int64_t first, std::int64_t last);
 
 // What --help prints.
 std::string_view help_text();

@@ -174,6 +174,110 @@ TEST_F(ClefProgram, WritesATraceOfTheFirstRequest) {
   EXPECT_EQ(test::read_file(trace).substr(8, 2), "{\"");  // eight bytes of length, then the header
 }
 
+const std::string kAskedTeam = "team = web | payments (cards) | data: Who should take it?";
+constexpr const char* kTeam =
+    R"({"model":"clef","state":"Checkout is down","questions":{)"
+    R"("team":{"type":"choice","instructions":"Who should take it?","criteria":{"web":null,"payments":"cards","data":null}},)"
+    R"("how bad":{"type":"score","criteria":["not","very"]}}})";
+
+TEST_F(ClefProgram, AnswersWhatTheCommandLineAsks) {
+  const std::vector<std::string> asking = {"--state", "Checkout is down",    "--ask", kAskedTeam,
+                                           "--ask",   "how bad = not < very"};
+  const Outcome asked = answer(asking, "not read");
+  EXPECT_EQ(asked.code, 0) << asked.err;
+  EXPECT_EQ(asked.err, "");
+  EXPECT_EQ(asked.out, answer({}, requests({kTeam})).out);
+
+  std::vector<std::string> printing = asking;
+  printing.push_back("--print-request");
+  EXPECT_EQ(run(printing).out, requests({kTeam}));
+  std::vector<std::string> drawing = asking;
+  drawing.insert(drawing.end(), {"--format", "table"});
+  EXPECT_NE(answer(drawing, "").out.find("  team  choice  "), std::string::npos);
+}
+
+TEST_F(ClefProgram, AsksAboutAStateFromAFileOrAPipe) {
+  const auto state = file("state", "Checkout is down\n");
+  const std::string expected = answer({"--state", "Checkout is down", "--ask", "a"}, "").out;
+  EXPECT_EQ(answer({"--state-file", state.string(), "--ask", "a"}, "").out, expected);
+  EXPECT_EQ(answer({"--state-file", "-", "--ask", "a"}, "Checkout is down\n").out, expected);
+  const std::string object = R"({"n": [1, 2]})";
+  const std::string as_json =
+      answer({}, requests({R"({"model":"clef","state":{"n":[1,2]},"questions":{"a":{"type":"noul"}}})"})).out;
+  EXPECT_EQ(answer({"--state", object, "--state-json", "--ask", "a"}, "").out, as_json);
+}
+
+TEST_F(ClefProgram, AnswersAboutPicturesAsTheReferenceDoes) {
+  std::size_t count = 0;
+  for (const Json& record : test::golden_lines("vision.jsonl")) {
+    if (!record.find("media_kwargs")->if_object()->empty()) continue;  // not for the command line
+    std::vector<std::string> arguments = {"--state",
+                                          to_compact_json(*record.find("request")->find("state")),
+                                          "--state-json",
+                                          "--ask",
+                                          "legible: Is the receipt total legible?",
+                                          "--ask",
+                                          "kind = receipt (A receipt) | photo (A photo) | chart: What is it?"};
+    for (const Json& name : *record.find("images")->if_array()) {
+      arguments.insert(arguments.end(), {"--image", test::golden_path("images/" + *name.if_string()).string()});
+    }
+    const Outcome outcome = answer(arguments, "");
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const auto expected = parse_json(*record.find("response_text")->if_string());
+    ASSERT_TRUE(expected);
+    EXPECT_EQ(outcome.out, to_compact_json(*expected) + "\n") << *record.find("name")->if_string();
+    ++count;
+  }
+  EXPECT_EQ(count, 4U);
+}
+
+TEST_F(ClefProgram, AnswersAboutAClipsFrames) {
+  const fs::path clip = folder_ / "clip";
+  fs::create_directory(clip);
+  // The higher number is the earlier name, so that the order shows in the answer.
+  const std::string first = test::golden_path("images/rgb.png").string(), other = "images/rgb_odd.png";
+  fs::copy_file(first, clip / "f2.png");
+  fs::copy_file(first, clip / "f10.png");
+  const Outcome outcome = answer({"--frames", clip.string(), "--fps", "1", "--ask", "a: Is it?", "--logits"}, "");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome printed = run({"--frames", clip.string(), "--fps", "1", "--ask", "a: Is it?", "--print-request"});
+  EXPECT_EQ(printed.code, 0) << printed.err;
+  EXPECT_EQ(answer({"--logits"}, printed.out).out, outcome.out);
+
+  fs::copy_file(test::golden_path(other), clip / "f3.png");
+  const Outcome uneven = answer({"--frames", clip.string(), "--fps", "1", "--ask", "a: Is it?"}, "");
+  EXPECT_EQ(uneven.code, 1);
+  EXPECT_EQ(json_lines(uneven.out).at(0), (Json::Object{{"error", "videos[0]: video frame dimensions differ"}}));
+}
+
+TEST_F(ClefProgram, RefusesMediaOverALimit) {
+  const std::string image = test::golden_path("images/rgb.png").string();
+  const Outcome outcome = answer({"--image", image, "--image", image, "--ask", "a", "--max-images", "1"}, "");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(json_lines(outcome.out).at(0), (Json::Object{{"error", "too many images: 2, at most 1 per request"}}));
+  const Outcome pixels = answer({"--image", image, "--ask", "a", "--max-image-pixels", "100"}, "");
+  EXPECT_NE(pixels.out.find("above the limit of 100 per image"), std::string::npos) << pixels.out;
+  const Outcome tokens = answer({"--image", image, "--ask", "a", "--max-image-tokens", "2"}, "");
+  EXPECT_NE(tokens.out.find("above the limit of 2 per image"), std::string::npos) << tokens.out;
+}
+
+TEST_F(ClefProgram, SaysWhatIsWrongWithAQuestionBeforeOpeningAModel) {
+  const Outcome outcome = run({"-m", (folder_ / "missing").string(), "--state", "s", "--ask", "team = web: Who?"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err,
+            "clef: --ask: expected '|' and another option, or '<' and a higher level; a plain ':' is written '\\:'\n"
+            "  team = web: Who?\n"
+            "            ^\n"
+            "clef: see clef --help\n");
+  EXPECT_EQ(run({"-m", "missing", "--ask", "a", "--state", "s", "requests.jsonl"}).code, 2);
+
+  const fs::path picture = folder_ / "receipt.jpg";
+  const Outcome unread = run({"-m", (folder_ / "missing").string(), "--image", picture.string(), "--ask", "a"});
+  EXPECT_EQ(unread.code, 1);
+  EXPECT_EQ(unread.err, "clef: " + picture.string() + ": No such file or directory\n");
+}
+
 TEST_F(ClefProgram, ExitsWithTwoOnAWrongCommandLine) {
   const Outcome outcome = run({"--batch", "many"});
   EXPECT_EQ(outcome.code, 2);
