@@ -208,9 +208,14 @@ Model and input:
   --truncate           cut a state that does not fit at its end, as the reference does
   --no-truncate        refuse it instead, with both counts (default); of the two, the last one given counts
   --max-length N       tokens that a request may have in all (default 16384)
-  --max-images N, --max-image-tokens N, --max-image-pixels N, --max-videos N, --max-video-frames N,
-  --max-video-tokens N refuse a request with more; tokens and frames of each, pixels before resizing. 0: no limit of
-                       this kind (default)
+
+Limits on the media of a request (0, the default: none of this kind):
+  --max-images N         pictures
+  --max-image-tokens N   tokens of each
+  --max-image-pixels N   pixels of each before resizing; of a clip's frames too
+  --max-videos N         clips
+  --max-video-frames N   frames that are sampled of each
+  --max-video-tokens N   tokens of each
 
 Output:
   --format FORMAT      json: one line an answer. table: for people, with bars. auto: table on a terminal, else json

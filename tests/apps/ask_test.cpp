@@ -143,13 +143,11 @@ TEST(Ask, PointsAtWhatIsWrong) {
 }
 
 TEST(Ask, PutsTheCaretUnderWideCharactersAndCutsLongTexts) {
-  EXPECT_EQ(refusal("寒い = é: T").substr(82),
-            "\n"
+  const auto place = [](const std::string& message) { return message.substr(message.find('\n') + 1); };
+  EXPECT_EQ(place(refusal("寒い = é: T")),
             "  寒い = é: T\n"
             "          ^");
-  const std::string message = refusal(std::string(100, 'x') + " | " + std::string(100, 'y'));
-  const std::size_t shown = message.find('\n') + 1;
-  EXPECT_EQ(message.substr(shown),
+  EXPECT_EQ(place(refusal(std::string(100, 'x') + " | " + std::string(100, 'y'))),
             "  ..." + std::string(59, 'x') + " | " + std::string(18, 'y') + "...\n" + std::string(65, ' ') + "^");
   // Nothing in a message steers a terminal.
   EXPECT_EQ(refusal("a\x1b[2J\n | b").find('\x1b'), std::string::npos);
