@@ -50,16 +50,16 @@ Result<Json> read_state(const Asking& asking) {
   return state ? std::move(state) : Result<Json>(at("--state", state.error()));
 }
 
-// Picture files as data URLs, as long as all together are not too large.
-class Pictures {
+// Image files as data URLs, as long as all together are not too large.
+class Images {
  public:
-  explicit Pictures(std::size_t max_bytes) : max_bytes_(max_bytes) {}
+  explicit Images(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
   Result<Json> read(const std::string& name) {
     const std::size_t left = max_bytes_ - num_bytes_;
     const auto file = read_whole(name, std::min(kMaxImageBytes, left));
     if (!file && file.error().code == Errc::too_large && left < kMaxImageBytes) {
-      return Error{Errc::too_large, fmt::format("{}: with this the pictures are over the {} bytes that a request may "
+      return Error{Errc::too_large, fmt::format("{}: with this the images are over the {} bytes that a request may "
                                                 "have in all",
                                                 name, max_bytes_)};
     }
@@ -79,13 +79,13 @@ class Pictures {
   std::size_t num_bytes_ = 0;
 };
 
-Result<Json> read_clip(const std::string& folder, const Json& fps, Pictures& pictures) {
+Result<Json> read_video(const std::string& folder, const Json& fps, Images& images) {
   const std::vector<fs::path> files = TRY(frame_files(folder));
   if (files.empty() || files.size() > static_cast<std::size_t>(kMaxClipFrames)) {
-    return Error{Errc::io, fmt::format("{}: expected 1 to {} pictures, got {}", folder, kMaxClipFrames, files.size())};
+    return Error{Errc::io, fmt::format("{}: expected 1 to {} images, got {}", folder, kMaxClipFrames, files.size())};
   }
   Json::Array frames;
-  for (const fs::path& file : files) frames.push_back(TRY(pictures.read(file.string())));
+  for (const fs::path& file : files) frames.push_back(TRY(images.read(file.string())));
   return Json(Json::Object{{"frames", std::move(frames)}, {"fps", fps}});
 }
 
@@ -150,15 +150,15 @@ Result<Json> make_request(const Asking& asking, std::size_t max_media_bytes) {
   if (!questions) return at("--ask", questions.error());
   Json state = TRY(read_state(asking));
   Json::Object body = {{"model", "clef"}, {"state", std::move(state)}, {"questions", std::move(questions).value()}};
-  Pictures pictures(max_media_bytes);
+  Images images(max_media_bytes);
   if (!asking.images.empty()) {
-    Json::Array images;
-    for (const std::string& name : asking.images) images.push_back(TRY(pictures.read(name)));
-    body.emplace_back("images", std::move(images));
+    Json::Array urls;
+    for (const std::string& name : asking.images) urls.push_back(TRY(images.read(name)));
+    body.emplace_back("images", std::move(urls));
   }
   if (asking.frames) {
-    Json clip = TRY(read_clip(*asking.frames, asking.fps.value_or(Json()), pictures));
-    body.emplace_back("videos", Json::Array{std::move(clip)});
+    Json video = TRY(read_video(*asking.frames, asking.fps.value_or(Json()), images));
+    body.emplace_back("videos", Json::Array{std::move(video)});
   }
   return Json(std::move(body));
 }

@@ -1,4 +1,4 @@
-// A request made of the command line: questions, a state, and pictures from files.
+// A request made of the command line: questions, a state, and media from files.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 namespace clef::cli {
 
 inline constexpr std::size_t kMaxStateBytes = std::size_t{64} << 20;   // as of a line of requests
-inline constexpr std::size_t kMaxMediaBytes = std::size_t{256} << 20;  // of all picture files together
+inline constexpr std::size_t kMaxMediaBytes = std::size_t{256} << 20;  // of all image files together
 
 struct Asking {
   std::vector<std::string> questions;  // see ask.h
@@ -22,8 +22,8 @@ struct Asking {
   std::optional<std::string> state_file;
   bool state_is_json = false;
   std::vector<std::string> images;
-  std::optional<std::string> frames;  // a folder with a clip's frames
-  std::optional<Json> fps;            // of the clip: a number
+  std::optional<std::string> frames;  // a folder with a video's frames
+  std::optional<Json> fps;            // of the video: a number
 };
 
 // The request's body. Errc::bad_request is a mistake on the command line; another code says that a file is not there,

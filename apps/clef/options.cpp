@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <functional>
+#include <limits>
+#include <map>
 #include <utility>
 
 #include "base/whole_number.h"
@@ -13,7 +16,6 @@ namespace {
 constexpr std::int64_t kMaxThreads = 1024;
 constexpr std::int64_t kMaxBatch = 256;
 constexpr std::int64_t kMaxLength = 1 << 20;  // tokens; past any context that the models were trained for
-constexpr std::int64_t kMaxMediaLimit = std::int64_t{1} << 30;  // past the engine's own bounds, so that they hold
 
 void add_whole_number(CLI::App& app, const std::string& name, std::int64_t first, std::int64_t last,
                       const std::function<void(std::int64_t)>& set) {
@@ -53,24 +55,13 @@ void declare_asking(CLI::App& app, Options& options) {
   app.add_flag("--print-request", options.print_request);
 }
 
-void declare_media_limits(CLI::App& app, MediaLimits& limits) {
-  const std::pair<const char*, std::int64_t*> all[] = {{"--max-images", &limits.max_images},
-                                                       {"--max-image-tokens", &limits.max_image_tokens},
-                                                       {"--max-image-pixels", &limits.max_image_pixels},
-                                                       {"--max-videos", &limits.max_videos},
-                                                       {"--max-video-frames", &limits.max_video_frames},
-                                                       {"--max-video-tokens", &limits.max_video_tokens}};
-  for (const auto& [name, limit] : all) {
-    add_whole_number(app, name, 0, kMaxMediaLimit, [to = limit](std::int64_t n) { *to = n; });
-  }
-}
-
 void declare(CLI::App& app, Options& options) {
   app.set_help_flag();  // help is text of ours, see below
   app.add_flag("-h,--help", options.help);
   app.add_flag("--version", options.version);
   app.add_option("-m,--model", options.model);
   app.add_option("inputs", options.inputs);
+  declare_asking(app, options);
   const std::map<std::string, Format> formats = {
       {"auto", Format::automatic}, {"json", Format::json}, {"table", Format::table}};
   app.add_option_function<std::string>("--format", [&options, formats](const std::string& text) {
@@ -89,8 +80,15 @@ void declare(CLI::App& app, Options& options) {
   add_whole_number(app, "--batch", 1, kMaxBatch, [&](std::int64_t n) { options.batch = n; });
   add_whole_number(app, "--max-length", 1, kMaxLength, [&](std::int64_t n) { options.max_length = n; });
   app.add_option("--trace", options.trace);
-  declare_asking(app, options);
-  declare_media_limits(app, options.media_limits);
+  const auto add_limit = [&app](const std::string& name, std::int64_t& limit) {
+    add_whole_number(app, name, 0, std::numeric_limits<std::int32_t>::max(), [&limit](std::int64_t n) { limit = n; });
+  };
+  add_limit("--max-images", options.media_limits.max_images);
+  add_limit("--max-image-tokens", options.media_limits.max_image_tokens);
+  add_limit("--max-image-pixels", options.media_limits.max_image_pixels);
+  add_limit("--max-videos", options.media_limits.max_videos);
+  add_limit("--max-video-frames", options.media_limits.max_video_frames);
+  add_limit("--max-video-tokens", options.media_limits.max_video_tokens);
 }
 
 Error wrong(std::string message) { return {Errc::bad_request, std::move(message)}; }
@@ -116,7 +114,7 @@ Status check_asking(const Options& options) {
   const bool has_state = ask.state || ask.state_file;
   if (ask.state_is_json && !has_state) return wrong("--state-json needs --state or --state-file");
   if (ask.frames.has_value() != ask.fps.has_value()) {
-    return wrong(ask.frames ? "--frames needs --fps, the clip's frames a second" : "--fps needs --frames");
+    return wrong(ask.frames ? "--frames needs --fps, the video's frames a second" : "--fps needs --frames");
   }
   if (!has_state && ask.images.empty() && !ask.frames) {
     return wrong("--ask needs what it is about: --state, --state-file, --image or --frames");
@@ -171,7 +169,7 @@ Examples:
     --ask 'team = web | payments (cards, refunds) | data: Who should take it?' \
     --ask 'urgency = whenever < this week < today < now: How urgent is it?'
 
-  # About a picture, or a clip of which DIR holds the frames.
+  # About an image, or a video whose frames DIR holds.
   clef -m clef-flash --image receipt.jpg --ask 'legible: Is the total legible?'
   clef -m clef-flash --frames DIR --fps 24 --ask 'fall: Does somebody fall?'
 
@@ -197,10 +195,10 @@ Asking without JSON:
   --state TEXT         what the questions are about
   --state-file FILE    the same from a file, "-" for standard input; a line end at its end does not count
   --state-json         the state is JSON, not text
-  --image FILE         a picture: PNG, JPEG, WebP, GIF or BMP. May be given several times
-  --frames DIR         a clip: every file of DIR is a frame, frame2 before frame10; hidden files are left out
-  --fps F              frames a second of that clip
-  --print-request      write the request as JSON, pictures and all, and answer nothing; needs no model
+  --image FILE         an image: PNG, JPEG, WebP, GIF or BMP. May be given several times
+  --frames DIR         a video: every file of DIR is a frame, frame2 before frame10; hidden files are left out
+  --fps F              frames a second of that video
+  --print-request      write the request as JSON, images and all, and answer nothing; needs no model
 
 Model and input:
   -m, --model MODEL    snapshot folder or GGUF file
@@ -209,13 +207,13 @@ Model and input:
   --no-truncate        refuse it instead, with both counts (default); of the two, the last one given counts
   --max-length N       tokens that a request may have in all (default 16384)
 
-Limits on the media of a request (0, the default: none of this kind):
-  --max-images N         pictures
-  --max-image-tokens N   tokens of each
-  --max-image-pixels N   pixels of each before resizing; of a clip's frames too
-  --max-videos N         clips
-  --max-video-frames N   frames that are sampled of each
-  --max-video-tokens N   tokens of each
+Images and videos, in each request (default 0: whatever fits the tokens; docs/usage.md has their form):
+  --max-images N          images
+  --max-image-tokens N    tokens of one image; an image has one for every 32 x 32 pixels after resizing
+  --max-image-pixels N    pixels of one image or frame before resizing
+  --max-videos N          videos
+  --max-video-frames N    frames taken of one video
+  --max-video-tokens N    tokens of one video
 
 Output:
   --format FORMAT      json: one line an answer. table: for people, with bars. auto: table on a terminal, else json

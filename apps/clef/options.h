@@ -18,6 +18,8 @@ enum class Format : std::uint8_t { automatic, json, table };
 struct Options {
   std::filesystem::path model;
   std::vector<std::string> inputs;  // request files; "-" is standard input, and so is none at all
+  Asking ask;                       // with questions it makes the only request
+  bool print_request = false;
   Format format = Format::automatic;
   bool strict = false;
   bool truncate = false;
@@ -26,10 +28,8 @@ struct Options {
   int num_threads = 0;  // 0: one a CPU
   std::int64_t batch = 1;
   std::int64_t max_length = 16384;
-  MediaLimits media_limits;
   std::filesystem::path trace;
-  Asking ask;  // without questions: requests come from the inputs
-  bool print_request = false;
+  MediaLimits media_limits;
   bool help = false;
   bool version = false;
 };

@@ -126,7 +126,7 @@ TEST(AskRequest, BoundsAPictureAndAllPicturesTogether) {
   const auto over = make_request(asking, bytes - 1);
   ASSERT_FALSE(over);
   EXPECT_EQ(over.error().code, Errc::too_large);
-  EXPECT_EQ(over.error().message, picture("gray.png") + ": with this the pictures are over the " +
+  EXPECT_EQ(over.error().message, picture("gray.png") + ": with this the images are over the " +
                                       std::to_string(bytes - 1) + " bytes that a request may have in all");
 }
 
@@ -154,7 +154,7 @@ TEST(AskRequest, RefusesAFolderThatHoldsNoClip) {
   asking.questions = {"q: Is it?"};
   asking.frames = folder.path().string();
   asking.fps = frame_rate("24");
-  EXPECT_EQ(refusal(asking).message, folder.path().string() + ": expected 1 to 18000 pictures, got 0");
+  EXPECT_EQ(refusal(asking).message, folder.path().string() + ": expected 1 to 18000 images, got 0");
   const fs::path notes = folder.write("notes.txt", "shot on Monday");
   EXPECT_EQ(refusal(asking).message.rfind(notes.string() + ": ", 0), 0U);
   asking.frames = notes.string();

@@ -42,6 +42,16 @@ TEST(Options, TakeEveryFlag) {
   EXPECT_EQ(options.inputs, (std::vector<std::string>{"a.jsonl", "-", "b.jsonl"}));
 }
 
+TEST(Options, TakeLimitsOfMedia) {
+  const Options options = parsed({"-m", "m", "--max-images", "1", "--max-image-tokens", "2", "--max-image-pixels", "3",
+                                  "--max-videos", "4", "--max-video-frames", "5", "--max-video-tokens", "6"});
+  const MediaLimits& limits = options.media_limits;
+  EXPECT_EQ((std::vector{limits.max_images, limits.max_image_tokens, limits.max_image_pixels, limits.max_videos,
+                         limits.max_video_frames, limits.max_video_tokens}),
+            (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(parsed({"-m", "m"}).media_limits.max_images, 0);
+}
+
 TEST(Options, LetTheLastOfTruncateAndNoTruncateCount) {
   EXPECT_FALSE(parsed({"-m", "m", "--truncate", "--no-truncate"}).truncate);
   EXPECT_TRUE(parsed({"-m", "m", "--no-truncate", "--truncate"}).truncate);
@@ -65,33 +75,15 @@ TEST(Options, RefuseWhatTheyDoNotKnow) {
 
 TEST(Options, TakeAQuestionAndWhatItIsAbout) {
   const Options options = parsed({"-m", "m", "--ask", "[a]", "--image", "a.png", "--ask", "-b: B?", "--image", "-.png",
-                                  "--state", "--down", "--state-json", "--frames", "clip", "--fps", "23.976"});
+                                  "--state", "--down", "--state-json", "--frames", "folder", "--fps", "23.976"});
   EXPECT_EQ(options.ask.questions, (std::vector<std::string>{"[a]", "-b: B?"}));
   EXPECT_EQ(options.ask.images, (std::vector<std::string>{"a.png", "-.png"}));
   EXPECT_EQ(options.ask.state, "--down");
   EXPECT_TRUE(options.ask.state_is_json);
-  EXPECT_EQ(options.ask.frames, "clip");
+  EXPECT_EQ(options.ask.frames, "folder");
   EXPECT_EQ(options.ask.fps, Json(23.976));
   EXPECT_EQ(parsed({"-m", "m", "--ask", "a", "--state", ""}).ask.state, "");
   EXPECT_EQ(parsed({"-m", "m", "--ask", "a", "--state-file", "-"}).ask.state_file, "-");
-}
-
-TEST(Options, TakeLimitsOnMedia) {
-  const MediaLimits none = parsed({"-m", "m"}).media_limits;
-  EXPECT_EQ(none.max_images + none.max_image_tokens + none.max_image_pixels + none.max_videos + none.max_video_frames +
-                none.max_video_tokens,
-            0);
-  const MediaLimits limits = parsed({"-m", "m", "--max-images", "1", "--max-image-tokens", "2", "--max-image-pixels",
-                                     "3", "--max-videos", "4", "--max-video-frames", "5", "--max-video-tokens", "6"})
-                                 .media_limits;
-  EXPECT_EQ(limits.max_images, 1);
-  EXPECT_EQ(limits.max_image_tokens, 2);
-  EXPECT_EQ(limits.max_image_pixels, 3);
-  EXPECT_EQ(limits.max_videos, 4);
-  EXPECT_EQ(limits.max_video_frames, 5);
-  EXPECT_EQ(limits.max_video_tokens, 6);
-  EXPECT_EQ(refusal({"-m", "m", "--max-images", "all"}),
-            "--max-images: expected a whole number from 0 to 1073741824, got 'all'");
 }
 
 TEST(Options, RefuseHalfAQuestion) {
@@ -107,7 +99,7 @@ TEST(Options, RefuseHalfAQuestion) {
             "expected --state or --state-file, got both");
   EXPECT_EQ(refusal({"-m", "m", "--ask", "a", "--image", "i", "--state-json"}),
             "--state-json needs --state or --state-file");
-  EXPECT_EQ(refusal({"-m", "m", "--ask", "a", "--frames", "d"}), "--frames needs --fps, the clip's frames a second");
+  EXPECT_EQ(refusal({"-m", "m", "--ask", "a", "--frames", "d"}), "--frames needs --fps, the video's frames a second");
   EXPECT_EQ(refusal({"-m", "m", "--ask", "a", "--state", "s", "--fps", "2"}), "--fps needs --frames");
   EXPECT_EQ(refusal({"-m", "m", "--ask", "a", "--frames", "d", "--fps", "0"}),
             "--fps: expected a number above 0 and up to 1000, got '0'");
