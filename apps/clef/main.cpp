@@ -8,12 +8,12 @@
 #include <cstdlib>
 #include <new>
 
+#include "backend/open.h"
 #include "clef/answer_lines.h"
 #include "clef/options.h"
 #include "clef/table.h"
 #include "clef/terminal.h"
 #include "clef/version.h"
-#include "backend/open.h"
 #include "engine/engine.h"
 
 namespace clef::cli {
@@ -72,10 +72,12 @@ int run(const std::vector<std::string>& arguments) {
     complain(device.error().message);
     return kFailure;
   }
-  auto opened = Engine::open(
-      options.model, std::move(device).value(),
-      {.encode = {.max_length = options.max_length, .strict = options.strict, .truncate = options.truncate},
-       .trace = options.trace});
+  auto opened = Engine::open(options.model, std::move(device).value(),
+                             {.encode = {.max_length = options.max_length,
+                                         .strict = options.strict,
+                                         .truncate = options.truncate,
+                                         .media_limits = options.media_limits},
+                              .trace = options.trace});
   if (!opened) {
     complain(opened.error().message);
     return kFailure;

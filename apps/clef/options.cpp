@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <charconv>
+#include <functional>
+#include <limits>
+#include <map>
+
+#include "base/whole_number.h"
 
 namespace clef::cli {
 namespace {
@@ -49,19 +52,18 @@ void declare(CLI::App& app, Options& options) {
   add_whole_number(app, "--batch", 1, kMaxBatch, [&](std::int64_t n) { options.batch = n; });
   add_whole_number(app, "--max-length", 1, kMaxLength, [&](std::int64_t n) { options.max_length = n; });
   app.add_option("--trace", options.trace);
+  const auto add_limit = [&app](const std::string& name, std::int64_t& limit) {
+    add_whole_number(app, name, 0, std::numeric_limits<std::int32_t>::max(), [&limit](std::int64_t n) { limit = n; });
+  };
+  add_limit("--max-images", options.media_limits.max_images);
+  add_limit("--max-image-tokens", options.media_limits.max_image_tokens);
+  add_limit("--max-image-pixels", options.media_limits.max_image_pixels);
+  add_limit("--max-videos", options.media_limits.max_videos);
+  add_limit("--max-video-frames", options.media_limits.max_video_frames);
+  add_limit("--max-video-tokens", options.media_limits.max_video_tokens);
 }
 
 }  // namespace
-
-std::optional<std::int64_t> whole_number(std::string_view text, std::int64_t first, std::int64_t last) {
-  if (text.empty() || !std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; })) {
-    return std::nullopt;
-  }
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || number < first || number > last) return std::nullopt;
-  return number;
-}
 
 Result<Options> parse_options(const std::vector<std::string>& arguments) {
   Options options;
@@ -119,6 +121,14 @@ Model and input:
   --truncate           cut a state that does not fit at its end, as the reference does
   --no-truncate        refuse it instead, with both counts (default); of the two, the last one given counts
   --max-length N       tokens that a request may have in all (default 16384)
+
+Images and videos, in each request (default 0: whatever fits the tokens; docs/usage.md has their form):
+  --max-images N          images
+  --max-image-tokens N    tokens of one image; an image has one for every 32 x 32 pixels after resizing
+  --max-image-pixels N    pixels of one image or frame before resizing
+  --max-videos N          videos
+  --max-video-frames N    frames taken of one video
+  --max-video-tokens N    tokens of one video
 
 Output:
   --format FORMAT      json: one line an answer. table: for people, with bars. auto: table on a terminal, else json

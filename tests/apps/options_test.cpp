@@ -42,6 +42,16 @@ TEST(Options, TakeEveryFlag) {
   EXPECT_EQ(options.inputs, (std::vector<std::string>{"a.jsonl", "-", "b.jsonl"}));
 }
 
+TEST(Options, TakeLimitsOfMedia) {
+  const Options options = parsed({"-m", "m", "--max-images", "1", "--max-image-tokens", "2", "--max-image-pixels", "3",
+                                  "--max-videos", "4", "--max-video-frames", "5", "--max-video-tokens", "6"});
+  const MediaLimits& limits = options.media_limits;
+  EXPECT_EQ((std::vector{limits.max_images, limits.max_image_tokens, limits.max_image_pixels, limits.max_videos,
+                         limits.max_video_frames, limits.max_video_tokens}),
+            (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(parsed({"-m", "m"}).media_limits.max_images, 0);
+}
+
 TEST(Options, LetTheLastOfTruncateAndNoTruncateCount) {
   EXPECT_FALSE(parsed({"-m", "m", "--truncate", "--no-truncate"}).truncate);
   EXPECT_TRUE(parsed({"-m", "m", "--no-truncate", "--truncate"}).truncate);
