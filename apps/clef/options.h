@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "clef/ask_request.h"
 #include "record/encode.h"
 
 namespace clef::cli {
@@ -17,6 +18,8 @@ enum class Format : std::uint8_t { automatic, json, table };
 struct Options {
   std::filesystem::path model;
   std::vector<std::string> inputs;  // request files; "-" is standard input, and so is none at all
+  Asking ask;                       // with questions it makes the only request
+  bool print_request = false;
   Format format = Format::automatic;
   bool strict = false;
   bool truncate = false;

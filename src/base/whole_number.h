@@ -9,7 +9,8 @@
 
 namespace clef {
 
-// Digits from first to last, and nothing else: "8", not "+8", "0x8", "8.0" or "". A typo must not become another number.
+// Digits from first to last, and nothing else: "8", not "+8", "0x8", "8.0" or "". A typo must not become another
+// number.
 inline std::optional<std::int64_t> whole_number(std::string_view text, std::int64_t first, std::int64_t last) {
   if (text.empty() || !std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; })) {
     return std::nullopt;

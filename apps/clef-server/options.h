@@ -1,0 +1,51 @@
+// The command line of clef-server. One table holds every flag: --help, the config file and docs/server.md follow it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/scheduler.h"
+#include "record/encode.h"
+#include "server/server.h"
+#include "server/service.h"
+
+namespace clef::server_app {
+
+struct Options {
+  std::filesystem::path model;
+  std::string device = "auto";
+  int num_threads = 0;
+  bool warms_up = true;
+  EncodeOptions encode{.max_length = 16384, .strict = true, .truncate = false};
+  std::string name;  // empty: the model's file name
+  server::ServiceOptions service;
+  server::ServerOptions server;
+  SchedulerOptions scheduler;
+  std::filesystem::path keys;
+  bool is_insecure = false;
+  std::string access_log = "-";
+  bool help = false, version = false, print_openapi = false;
+};
+
+// The arguments without the program's name. Errc::bad_request says what is wrong with them: exit code 2.
+Result<Options> parse_options(const std::vector<std::string>& arguments);
+
+struct FlagText {
+  std::string name;          // "--port", "-m, --model"
+  std::string value;         // "N", empty for a switch
+  std::string default_text;  // empty: none
+  std::string help;
+  std::string_view group;
+};
+
+// Every flag, in the order of --help. docs/server.md has a row for each.
+std::vector<FlagText> flag_texts();
+
+std::string help_text();
+
+}  // namespace clef::server_app
