@@ -24,6 +24,12 @@ if(CLEF_CCACHE AND NOT CMAKE_CXX_COMPILER MATCHES "ccache")
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CLEF_CCACHE})
 endif()
 
+# Homebrew keeps OpenSSL out of the compiler's way, in a folder of its own.
+find_program(CLEF_BREW brew)
+if(APPLE AND CLEF_BREW AND NOT OPENSSL_ROOT_DIR)
+  execute_process(COMMAND ${CLEF_BREW} --prefix openssl@3 OUTPUT_VARIABLE OPENSSL_ROOT_DIR OUTPUT_STRIP_TRAILING_WHITESPACE)
+endif()
+
 foreach(backend CUDA METAL_HOST)
   if(CLEF_${backend})
     message(WARNING "CLEF_${backend} is on, but this source tree has no such backend yet; the build is the CPU's.")

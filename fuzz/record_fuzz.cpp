@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "byte_tokenizer.h"
 #include "record/encode.h"
 #include "record/prompt.h"
 #include "record/request.h"
@@ -16,35 +17,7 @@
 namespace clef {
 namespace {
 
-constexpr std::string_view kControls[] = {"<|im_start|>", "<|im_end|>", "<think>", "</think>"};
-constexpr std::int32_t kFirstControl = 256;
 constexpr std::int64_t kMaxLength = 1200;
-
-// The character that stands for a byte in a vocabulary: itself when it is visible Latin-1, else the next free one from
-// U+0100. Source: bytes_to_unicode, GPT-2's encoder.py.
-std::string byte_symbol(int byte) {
-  const auto visible = [](int b) { return (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE; };
-  int point = byte;
-  if (!visible(byte)) {
-    point = 0x100;
-    for (int b = 0; b < byte; ++b) point += visible(b) ? 0 : 1;
-  }
-  if (point < 0x80) return {static_cast<char>(point)};
-  return {static_cast<char>(0xC0 | point >> 6), static_cast<char>(0x80 | (point & 0x3F))};
-}
-
-Tokenizer byte_tokenizer() {
-  TokenizerDefinition definition;
-  for (int byte = 0; byte < 256; ++byte) definition.tokens.push_back(byte_symbol(byte));
-  for (const std::string_view control : kControls) {
-    definition.added_tokens.push_back(
-        {static_cast<std::int32_t>(definition.tokens.size()), std::string(control), true});
-    definition.tokens.emplace_back(control);
-  }
-  auto tokenizer = Tokenizer::create(std::move(definition));
-  CHECK(tokenizer.has_value(), "{}", tokenizer.error().message);
-  return std::move(tokenizer).value();
-}
 
 std::size_t num_controls(const std::vector<std::int32_t>& ids) {
   std::size_t count = 0;
@@ -67,9 +40,10 @@ void check_spans(const EncodedRecord& record) {
 }
 
 void check_encoding(const Request& request, bool strict, bool truncate) {
-  static const Tokenizer tokenizer = byte_tokenizer();
+  static const Tokenizer tokenizer = byte_tokenizer({"<|im_start|>", "<|im_end|>", "<think>", "</think>"});
   const auto record = encode(request, tokenizer, {.max_length = kMaxLength, .strict = strict, .truncate = truncate});
   if (!record) {
+    if (!request.media.empty()) return;  // media_fuzz has those
     CHECK(record.error().code == Errc::too_large);
     CHECK(!truncate || record.error().message.starts_with("schema requires "), "{}", record.error().message);
     return;

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "ops/decorators/timed_pass.h"
+
 namespace clef::bench {
 
 struct Settings {
@@ -22,8 +24,13 @@ double time_beside_peak(const Settings& settings, const std::function<void()>& w
 // The processor's name as the system tells it.
 std::string machine_name();
 
+// A table of what each op took, beside the whole's seconds and the machine's peak.
+void print_op_times(const OpTimes& times, double seconds, double peak_flops);
+
 int bench_linear(const Settings& settings, const std::vector<int>& rows);
 int bench_forward(const Settings& settings, const std::string& model, const std::vector<int>& tokens);
+int bench_image(const Settings& settings, const std::string& path);
+int bench_vision(const Settings& settings, const std::string& model, const std::vector<int>& patches);
 int bench_tokenizer(const Settings& settings, const std::string& model, const std::string& file);
 
 }  // namespace clef::bench

@@ -8,7 +8,9 @@ int main(int argc, char** argv) {
       "Measures speed on this machine, beside its floating point peak measured in the same run.\n\n"
       "  clef-bench linear                          the matrix product\n"
       "  clef-bench forward -m MODEL --tokens 1024  a forward pass, op by op\n"
-      "  clef-bench tokenizer FOLDER FILE           text to ids\n"};
+      "  clef-bench vision -m MODEL --patches 1024  the vision tower on one image, op by op\n"
+      "  clef-bench tokenizer FOLDER FILE           text to ids\n"
+      "  clef-bench image FILE                      a picture to patches\n"};
   app.require_subcommand(1);
   clef::bench::Settings settings;
   app.add_option("--threads", settings.num_threads, "threads; 0: one for each CPU")->check(CLI::NonNegativeNumber);
@@ -25,13 +27,24 @@ int main(int argc, char** argv) {
   forward->add_option("-m,--model", model, "snapshot folder or GGUF")->required();
   forward->add_option("--tokens", tokens, "length of the record, several allowed");
 
+  std::vector<int> patches{1024};
+  CLI::App* vision = app.add_subcommand("vision", "the vision tower on one image, op by op");
+  vision->add_option("-m,--model", model, "snapshot folder or GGUF with a tower")->required();
+  vision->add_option("--patches", patches, "patches of the image, a multiple of 4, several allowed");
+
   std::string folder, file;
   CLI::App* tokenizer = app.add_subcommand("tokenizer", "text to ids on one thread");
   tokenizer->add_option("folder", folder, "folder with tokenizer.json and tokenizer_config.json")->required();
   tokenizer->add_option("file", file, "text to encode")->required();
 
+  std::string picture;
+  CLI::App* image = app.add_subcommand("image", "a picture file to the vision tower's patches on one thread");
+  image->add_option("file", picture, "PNG, JPEG, WebP, GIF or BMP")->required();
+
   CLI11_PARSE(app, argc, argv);
   if (*linear) return clef::bench::bench_linear(settings, rows);
   if (*forward) return clef::bench::bench_forward(settings, model, tokens);
+  if (*image) return clef::bench::bench_image(settings, picture);
+  if (*vision) return clef::bench::bench_vision(settings, model, patches);
   return clef::bench::bench_tokenizer(settings, folder, file);
 }

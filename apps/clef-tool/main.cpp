@@ -7,7 +7,10 @@
 
 #include "clef-tool/commands.h"
 
-int main(int argc, char** argv) {
+namespace clef {
+namespace {
+
+int run(int argc, char** argv) {
   CLI::App app(
       "Makes, converts, checks and shows Clef model files.\n"
       "`clef-tool COMMAND --help` explains a command, with examples.",
@@ -15,20 +18,30 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of every command");
   int status = 0;
-  clef::add_convert(app, status);
-  clef::add_verify(app, status);
-  clef::add_inspect(app, status);
-  clef::add_tokenize(app, status);
-  clef::add_encode(app, status);
-  clef::add_synth(app, status);
+  add_convert(app, status);
+  add_verify(app, status);
+  add_inspect(app, status);
+  add_tokenize(app, status);
+  add_encode(app, status);
+  add_synth(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : clef::kExitUsage;
-  } catch (const std::bad_alloc&) {
-    std::fputs("clef-tool: out of memory\n", stderr);
-    return clef::kExitFailure;
+    return app.exit(error) == 0 ? 0 : kExitUsage;
   }
   return status;
+}
+
+}  // namespace
+}  // namespace clef
+
+int main(int argc, char** argv) {
+  try {
+    return clef::run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("clef-tool: out of memory\n", stderr);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "clef-tool: %s\n", error.what());
+  }
+  return clef::kExitFailure;
 }

@@ -1,14 +1,13 @@
 #include "clef/answer_lines.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <optional>
 #include <utility>
 
+#include "clef/input.h"
 #include "clef/line_reader.h"
 
 namespace clef::cli {
@@ -16,27 +15,6 @@ namespace {
 
 // A request that is wrong is the caller's affair; anything else is ours, and shows in the exit code.
 bool is_callers(Errc code) { return code == Errc::bad_request || code == Errc::too_large || code == Errc::unsupported; }
-
-class Input {
- public:
-  static Result<Input> open(const std::string& name) {
-    if (name == "-") return Input(STDIN_FILENO, false);
-    const int descriptor = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return Error{Errc::io, std::strerror(errno)};
-    return Input(descriptor, true);
-  }
-  Input(Input&& other) noexcept : descriptor_(other.descriptor_), is_owned_(std::exchange(other.is_owned_, false)) {}
-  Input& operator=(Input&&) = delete;
-  ~Input() {
-    if (is_owned_) ::close(descriptor_);
-  }
-  int descriptor() const { return descriptor_; }
-
- private:
-  Input(int descriptor, bool is_owned) : descriptor_(descriptor), is_owned_(is_owned) {}
-  int descriptor_;
-  bool is_owned_;
-};
 
 // Requests read and not answered yet, and what became of those answered.
 class Batch {
@@ -63,6 +41,7 @@ class Batch {
         continue;
       }
       TRY(output_.write(work_.format_error(result.error().message)));
+      refused_ = true;
       if (!is_callers(result.error().code)) {
         work_.complain(result.error().message);
         engine_failed_ = true;
@@ -78,13 +57,14 @@ class Batch {
     return output_.flush();
   }
 
+  bool refused() const { return refused_; }  // any request that came to the engine
   bool engine_failed() const { return engine_failed_; }
 
  private:
   const LineWork& work_;
   Output& output_;
   std::vector<std::string> requests_;
-  bool engine_failed_ = false;
+  bool refused_ = false, engine_failed_ = false;
 };
 
 // The outcome of one input: what kept it from being read to its end, if anything did. A failure to write is the other
@@ -144,6 +124,14 @@ int answer_lines(const std::vector<std::string>& inputs, const LineWork& work, O
     return 1;
   }
   return failed_to_read || batch.engine_failed() ? 1 : 0;
+}
+
+int answer_request(std::string request, const LineWork& work, Output& output) {
+  Batch batch(work, output);
+  Status written = batch.add(std::move(request));
+  if (written) written = batch.answer();
+  if (!written) work.complain(fmt::format("cannot write stdout: {}", written.error().message));
+  return written && !batch.refused() ? 0 : 1;
 }
 
 std::string json_error_line(std::string_view message) {

@@ -46,6 +46,9 @@ struct LineWork {
 // not be read (after the lines before it are answered), the output could not be written, or the engine itself failed.
 int answer_lines(const std::vector<std::string>& inputs, const LineWork& work, Output& output);
 
+// Answers one request. Returns the exit code: 0 when it has an answer, else 1.
+int answer_request(std::string request, const LineWork& work, Output& output);
+
 // {"error":"MESSAGE"} and a line feed.
 std::string json_error_line(std::string_view message);
 

@@ -1,10 +1,8 @@
 #include "clef/line_reader.h"
 
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <string_view>
+
+#include "clef/input.h"
 
 namespace clef::cli {
 namespace {
@@ -18,13 +16,8 @@ LineReader::LineReader(int descriptor, std::size_t max_bytes)
 
 Status LineReader::fill() {
   first_ = last_ = 0;
-  ssize_t count;
-  do {
-    count = ::read(descriptor_, buffer_.data(), buffer_.size());
-  } while (count < 0 && errno == EINTR);
-  if (count < 0) return Error{Errc::io, std::strerror(errno)};
-  last_ = static_cast<std::size_t>(count);
-  at_end_ = count == 0;
+  last_ = TRY(read_some(descriptor_, buffer_.data(), buffer_.size()));
+  at_end_ = last_ == 0;
   return {};
 }
 

@@ -8,12 +8,12 @@
 #include <cstdlib>
 #include <new>
 
+#include "backend/open.h"
 #include "clef/answer_lines.h"
 #include "clef/options.h"
 #include "clef/table.h"
 #include "clef/terminal.h"
 #include "clef/version.h"
-#include "backend/open.h"
 #include "engine/engine.h"
 
 namespace clef::cli {
@@ -55,16 +55,30 @@ int print(std::string_view text) {
   return kFailure;
 }
 
+int usage_error(const Error& error) {
+  complain(error.message);
+  complain("see clef --help");
+  return kUsage;
+}
+
 int run(const std::vector<std::string>& arguments) {
   auto parsed = parse_options(arguments);
-  if (!parsed) {
-    complain(parsed.error().message);
-    complain("see clef --help");
-    return kUsage;
-  }
+  if (!parsed) return usage_error(parsed.error());
   Options options = std::move(parsed).value();
   if (options.help) return print(help_text());
   if (options.version) return print(version_text());
+
+  std::string asked;  // the request that --ask makes; mistakes in it show before a model is opened
+  if (!options.ask.questions.empty()) {
+    const auto request = make_request(options.ask);
+    if (!request && request.error().code == Errc::bad_request) return usage_error(request.error());
+    if (!request) {
+      complain(request.error().message);
+      return kFailure;
+    }
+    asked = to_compact_json(*request);
+    if (options.print_request) return print(asked + "\n");
+  }
 
   const Stopwatch load_watch;
   auto device = open_device({.num_threads = options.num_threads});
@@ -72,10 +86,12 @@ int run(const std::vector<std::string>& arguments) {
     complain(device.error().message);
     return kFailure;
   }
-  auto opened = Engine::open(
-      options.model, std::move(device).value(),
-      {.encode = {.max_length = options.max_length, .strict = options.strict, .truncate = options.truncate},
-       .trace = options.trace});
+  auto opened = Engine::open(options.model, std::move(device).value(),
+                             {.encode = {.max_length = options.max_length,
+                                         .strict = options.strict,
+                                         .truncate = options.truncate,
+                                         .media_limits = options.media_limits},
+                              .trace = options.trace});
   if (!opened) {
     complain(opened.error().message);
     return kFailure;
@@ -102,11 +118,12 @@ int run(const std::vector<std::string>& arguments) {
     work.format_answer = [&](const Engine::Answer& answer) { return json_answer_line(answer, options.logits); };
     work.format_error = json_error_line;
   }
+  Output output(stdout);
+  if (!asked.empty()) return answer_request(std::move(asked), work, output);
   if (options.inputs.empty()) options.inputs = {"-"};
   if (options.inputs == std::vector<std::string>{"-"} && ::isatty(STDIN_FILENO) == 1) {
     complain("reading requests from the terminal, one JSON object a line; end with Ctrl-D");
   }
-  Output output(stdout);
   return answer_lines(options.inputs, work, output);
 }
 

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "clef/ask_request.h"
+#include "record/encode.h"
 
 namespace clef::cli {
 
@@ -16,6 +18,8 @@ enum class Format : std::uint8_t { automatic, json, table };
 struct Options {
   std::filesystem::path model;
   std::vector<std::string> inputs;  // request files; "-" is standard input, and so is none at all
+  Asking ask;                       // with questions it makes the only request
+  bool print_request = false;
   Format format = Format::automatic;
   bool strict = false;
   bool truncate = false;
@@ -25,16 +29,13 @@ struct Options {
   std::int64_t batch = 1;
   std::int64_t max_length = 16384;
   std::filesystem::path trace;
+  MediaLimits media_limits;
   bool help = false;
   bool version = false;
 };
 
 // The arguments without the program's name. Errc::bad_request says what is wrong with them: exit code 2.
 Result<Options> parse_options(const std::vector<std::string>& arguments);
-
-// A whole decimal number from first to last, and nothing else: "8", not "+8", "0x8", "8.0" or "". A typo must not
-// become another number.
-std::optional<std::int64_t> whole_number(std::string_view text, std::int64_t first, std::int64_t last);
 
 // What --help prints.
 std::string_view help_text();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 namespace clef {
@@ -60,6 +61,16 @@ Result<std::vector<std::uint8_t>> decode_base64(std::string_view text, std::size
   if ((invalid & kInvalid) == 0) return out;
   const std::size_t misplaced = text.substr(0, text.size() - padding).find('=');
   return bad_base64(misplaced == std::string_view::npos ? "invalid base64 character" : "invalid base64 padding");
+}
+
+void append_base64(std::string& out, std::span<const std::uint8_t> bytes) {
+  out.reserve(out.size() + (bytes.size() + 2) / 3 * 4);
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < count; ++i) bits |= std::uint32_t{bytes[at + i]} << (16 - 8 * i);
+    for (std::size_t i = 0; i < 4; ++i) out += i <= count ? kAlphabet[bits >> (18 - 6 * i) & 63] : '=';
+  }
 }
 
 }  // namespace clef

@@ -279,9 +279,9 @@ Result<Gguf> parse_gguf(std::string_view file, std::span<const std::byte> bytes)
   Gguf gguf;
   for (std::uint64_t i = 0; i < num_keys; ++i) {
     const std::string key(cursor.string());
-    GgufValue value = read_value(cursor, bytes);
+    const GgufValue value = read_value(cursor, bytes);
     if (!cursor.ok()) return bad(file, fmt::format("truncated metadata: key {} of {} does not fit", i + 1, num_keys));
-    if (!gguf.metadata.emplace(key, std::move(value)).second) return bad(file, fmt::format("key {} occurs twice", key));
+    if (!gguf.metadata.emplace(key, value).second) return bad(file, fmt::format("key {} occurs twice", key));
   }
   gguf.alignment = TRY(read_alignment(file, gguf.metadata));
   std::vector<TableRow> rows;

@@ -1,4 +1,5 @@
 // The built program as a user runs it: arguments, pipes, files and exit codes, on a tiny model made by formula.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -6,9 +7,12 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <span>
 #include <sstream>
 
 #include "support/golden.h"
+#include "support/npz.h"
+#include "support/pictures.h"
 
 namespace clef::cli {
 namespace {
@@ -172,6 +176,128 @@ TEST_F(ClefProgram, WritesATraceOfTheFirstRequest) {
   ASSERT_EQ(lines.size(), 2U);
   EXPECT_EQ(lines[0], lines[1]);
   EXPECT_EQ(test::read_file(trace).substr(8, 2), "{\"");  // eight bytes of length, then the header
+}
+
+const std::string kAskedTeam = "team = web | payments (cards) | data: Who should take it?";
+constexpr const char* kTeam =
+    R"({"model":"clef","state":"Checkout is down","questions":{)"
+    R"("team":{"type":"choice","instructions":"Who should take it?","criteria":{"web":null,"payments":"cards","data":null}},)"
+    R"("how bad":{"type":"score","criteria":["not","very"]}}})";
+
+TEST_F(ClefProgram, AnswersWhatTheCommandLineAsks) {
+  const std::vector<std::string> asking = {"--state", "Checkout is down",    "--ask", kAskedTeam,
+                                           "--ask",   "how bad = not < very"};
+  const Outcome asked = answer(asking, "not read");
+  EXPECT_EQ(asked.code, 0) << asked.err;
+  EXPECT_EQ(asked.err, "");
+  EXPECT_EQ(asked.out, answer({}, requests({kTeam})).out);
+
+  std::vector<std::string> printing = asking;
+  printing.push_back("--print-request");
+  EXPECT_EQ(run(printing).out, requests({kTeam}));
+  std::vector<std::string> drawing = asking;
+  drawing.insert(drawing.end(), {"--format", "table"});
+  EXPECT_NE(answer(drawing, "").out.find("  team  choice  "), std::string::npos);
+}
+
+TEST_F(ClefProgram, AsksAboutAStateFromAFileOrAPipe) {
+  const auto state = file("state", "Checkout is down\n");
+  const std::string expected = answer({"--state", "Checkout is down", "--ask", "a"}, "").out;
+  EXPECT_EQ(answer({"--state-file", state.string(), "--ask", "a"}, "").out, expected);
+  EXPECT_EQ(answer({"--state-file", "-", "--ask", "a"}, "Checkout is down\n").out, expected);
+  const std::string object = R"({"n": [1, 2]})";
+  const std::string as_json =
+      answer({}, requests({R"({"model":"clef","state":{"n":[1,2]},"questions":{"a":{"type":"noul"}}})"})).out;
+  EXPECT_EQ(answer({"--state", object, "--state-json", "--ask", "a"}, "").out, as_json);
+}
+
+TEST_F(ClefProgram, AnswersAboutPicturesAsTheReferenceDoes) {
+  std::size_t count = 0;
+  for (const Json& record : test::golden_lines("vision.jsonl")) {
+    if (!record.find("media_kwargs")->if_object()->empty()) continue;  // not for the command line
+    std::vector<std::string> arguments = {"--state",
+                                          to_compact_json(*record.find("request")->find("state")),
+                                          "--state-json",
+                                          "--ask",
+                                          "legible: Is the receipt total legible?",
+                                          "--ask",
+                                          "kind = receipt (A receipt) | photo (A photo) | chart: What is it?"};
+    for (const Json& name : *record.find("images")->if_array()) {
+      arguments.insert(arguments.end(), {"--image", test::golden_path("images/" + *name.if_string()).string()});
+    }
+    const Outcome outcome = answer(arguments, "");
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const auto expected = parse_json(*record.find("response_text")->if_string());
+    ASSERT_TRUE(expected);
+    EXPECT_EQ(outcome.out, to_compact_json(*expected) + "\n") << *record.find("name")->if_string();
+    ++count;
+  }
+  EXPECT_EQ(count, 4U);
+}
+
+TEST_F(ClefProgram, AnswersAboutAClipsFramesAsTheReferenceDoes) {
+  std::size_t count = 0;
+  for (const Json& record : test::golden_lines("video.jsonl")) {
+    if (!record.find("media_kwargs")->if_object()->empty()) continue;  // not for the command line
+    const std::string name = *record.find("name")->if_string();
+    const test::ByteArray frames = test::read_npz(test::golden_path("video_" + name + ".npz"), "frames");
+    const std::int64_t height = frames.shape.at(1), width = frames.shape.at(2);
+    const auto frame_bytes = static_cast<std::size_t>(height * width * 3);
+    const fs::path clip = folder_ / name;
+    fs::create_directory(clip);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(frames.shape.at(0)); ++i) {
+      const auto pixels = std::span(frames.values).subspan(i * frame_bytes, frame_bytes);
+      file((fs::path(name) / fmt::format("{}.bmp", i)).string(), test::bmp_of(pixels, width, height));
+    }
+    const Outcome outcome = answer({"--frames", clip.string(), "--fps", "24", "--state", "A clip.", "--ask",
+                                    "legible: Is the receipt total legible?", "--ask",
+                                    "kind = receipt (A receipt) | photo (A photo) | chart: What is it?"},
+                                   "");
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const auto expected = parse_json(*record.find("response_text")->if_string());
+    ASSERT_TRUE(expected);
+    EXPECT_EQ(outcome.out, to_compact_json(*expected) + "\n") << name;
+    ++count;
+  }
+  EXPECT_EQ(count, 3U);
+}
+
+TEST_F(ClefProgram, RefusesAClipWhoseFramesDiffer) {
+  const fs::path clip = folder_ / "clip";
+  fs::create_directory(clip);
+  fs::copy_file(test::golden_path("images/rgb.png"), clip / "1.png");
+  fs::copy_file(test::golden_path("images/rgb_odd.png"), clip / "2.png");
+  const Outcome outcome = answer({"--frames", clip.string(), "--fps", "1", "--ask", "a"}, "");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(json_lines(outcome.out).at(0), (Json::Object{{"error", "videos[0]: video frame dimensions differ"}}));
+}
+
+TEST_F(ClefProgram, RefusesMediaOverALimit) {
+  const std::string image = test::golden_path("images/rgb.png").string();
+  const Outcome outcome = answer({"--image", image, "--image", image, "--ask", "a", "--max-images", "1"}, "");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(json_lines(outcome.out).at(0), (Json::Object{{"error", "too many images: 2, at most 1 per request"}}));
+  const Outcome pixels = answer({"--image", image, "--ask", "a", "--max-image-pixels", "100"}, "");
+  EXPECT_NE(pixels.out.find("above the limit of 100 per image"), std::string::npos) << pixels.out;
+  const Outcome tokens = answer({"--image", image, "--ask", "a", "--max-image-tokens", "2"}, "");
+  EXPECT_NE(tokens.out.find("above the limit of 2 per image"), std::string::npos) << tokens.out;
+}
+
+TEST_F(ClefProgram, SaysWhatIsWrongWithAQuestionBeforeOpeningAModel) {
+  const Outcome outcome = run({"-m", (folder_ / "missing").string(), "--state", "s", "--ask", "team = web: Who?"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err,
+            "clef: --ask: expected '|' and another option, or '<' and a higher level; a plain ':' is written '\\:'\n"
+            "  team = web: Who?\n"
+            "            ^\n"
+            "clef: see clef --help\n");
+  EXPECT_EQ(run({"-m", "missing", "--ask", "a", "--state", "s", "requests.jsonl"}).code, 2);
+
+  const fs::path picture = folder_ / "receipt.jpg";
+  const Outcome unread = run({"-m", (folder_ / "missing").string(), "--image", picture.string(), "--ask", "a"});
+  EXPECT_EQ(unread.code, 1);
+  EXPECT_EQ(unread.err, "clef: " + picture.string() + ": No such file or directory\n");
 }
 
 TEST_F(ClefProgram, ExitsWithTwoOnAWrongCommandLine) {

@@ -42,6 +42,16 @@ TEST(Options, TakeEveryFlag) {
   EXPECT_EQ(options.inputs, (std::vector<std::string>{"a.jsonl", "-", "b.jsonl"}));
 }
 
+TEST(Options, TakeLimitsOfMedia) {
+  const Options options = parsed({"-m", "m", "--max-images", "1", "--max-image-tokens", "2", "--max-image-pixels", "3",
+                                  "--max-videos", "4", "--max-video-frames", "5", "--max-video-tokens", "6"});
+  const MediaLimits& limits = options.media_limits;
+  EXPECT_EQ((std::vector{limits.max_images, limits.max_image_tokens, limits.max_image_pixels, limits.max_videos,
+                         limits.max_video_frames, limits.max_video_tokens}),
+            (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(parsed({"-m", "m"}).media_limits.max_images, 0);
+}
+
 TEST(Options, LetTheLastOfTruncateAndNoTruncateCount) {
   EXPECT_FALSE(parsed({"-m", "m", "--truncate", "--no-truncate"}).truncate);
   EXPECT_TRUE(parsed({"-m", "m", "--no-truncate", "--truncate"}).truncate);
@@ -61,6 +71,46 @@ TEST(Options, RefuseWhatTheyDoNotKnow) {
   EXPECT_EQ(refusal({"-m", "m", "--format", "yaml"}), "--format: expected auto, json or table, got 'yaml'");
   EXPECT_NE(refusal({"-m", "m", "--bogus"}).find("--bogus"), std::string::npos);
   EXPECT_NE(refusal({"-m"}).find("--model"), std::string::npos);
+}
+
+TEST(Options, TakeAQuestionAndWhatItIsAbout) {
+  const Options options = parsed({"-m", "m", "--ask", "[a]", "--image", "a.png", "--ask", "-b: B?", "--image", "-.png",
+                                  "--state", "--down", "--state-json", "--frames", "folder", "--fps", "23.976"});
+  EXPECT_EQ(options.ask.questions, (std::vector<std::string>{"[a]", "-b: B?"}));
+  EXPECT_EQ(options.ask.images, (std::vector<std::string>{"a.png", "-.png"}));
+  EXPECT_EQ(options.ask.state, "--down");
+  EXPECT_TRUE(options.ask.state_is_json);
+  EXPECT_EQ(options.ask.frames, "folder");
+  EXPECT_EQ(options.ask.fps, Json(23.976));
+  EXPECT_EQ(parsed({"-m", "m", "--ask", "a", "--state", ""}).ask.state, "");
+  EXPECT_EQ(parsed({"-m", "m", "--ask", "a", "--state-file", "-"}).ask.state_file, "-");
+}
+
+TEST(Options, RefuseHalfAQuestion) {
+  for (const std::string option : {"--state", "--state-file", "--image", "--frames"}) {
+    EXPECT_EQ(refusal({"-m", "m", option, "x"}), option + " needs --ask");
+  }
+  EXPECT_EQ(refusal({"-m", "m", "--fps", "24"}), "--fps needs --ask");
+  EXPECT_EQ(refusal({"-m", "m", "--state-json"}), "--state-json needs --ask");
+  EXPECT_EQ(refusal({"--print-request"}), "--print-request needs --ask");
+  EXPECT_EQ(refusal({"-m", "m", "--ask", "a"}),
+            "--ask needs what it is about: --state, --state-file, --image or --frames");
+  EXPECT_EQ(refusal({"-m", "m", "--ask", "a", "--state", "s", "--state-file", "f"}),
+            "expected --state or --state-file, got both");
+  EXPECT_EQ(refusal({"-m", "m", "--ask", "a", "--image", "i", "--state-json"}),
+            "--state-json needs --state or --state-file");
+  EXPECT_EQ(refusal({"-m", "m", "--ask", "a", "--frames", "d"}), "--frames needs --fps, the video's frames a second");
+  EXPECT_EQ(refusal({"-m", "m", "--ask", "a", "--state", "s", "--fps", "2"}), "--fps needs --frames");
+  EXPECT_EQ(refusal({"-m", "m", "--ask", "a", "--frames", "d", "--fps", "0"}),
+            "--fps: expected a number above 0 and up to 1000, got '0'");
+  EXPECT_EQ(refusal({"-m", "m", "--ask", "a", "--state", "s", "requests.jsonl"}),
+            "--ask makes the request: expected no file of requests, got 'requests.jsonl'");
+  EXPECT_EQ(refusal({"--ask", "a", "--state", "s"}), "-m MODEL is required");
+  EXPECT_NE(refusal({"-m", "m", "--ask", "a", "--state", "s", "--state", "t"}).find("--state"), std::string::npos);
+}
+
+TEST(Options, NeedNoModelToPrintARequest) {
+  EXPECT_TRUE(parsed({"--ask", "a", "--state", "s", "--print-request"}).print_request);
 }
 
 TEST(Options, NeedNoModelForHelpAndVersion) {

@@ -9,6 +9,7 @@
 #include "backend/open.h"
 #include "engine/engine.h"
 #include "support/golden.h"
+#include "support/media_requests.h"
 
 namespace clef {
 namespace {
@@ -24,11 +25,16 @@ struct Way {
   std::uint32_t shuffle = 0;  // 0: as they come
 };
 
-// Requests short enough to keep every way quick; lengths fall on both sides of attention blocks and chunks.
+// Text, images and videos; short enough to keep every way quick; lengths fall on both sides of attention blocks and chunks.
 std::vector<std::string> requests() {
   std::vector<std::string> texts;
   for (const Json& golden : golden_lines("text.jsonl")) {
     if (golden.find("input_ids")->if_array()->size() <= 520) texts.push_back(*golden.find("request_text")->if_string());
+  }
+  for (const char* goldens : {"vision.jsonl", "video.jsonl"}) {
+    for (const Json& golden : golden_lines(goldens)) {
+      texts.push_back(to_compact_json(test::media_request(golden, test::videos_of(golden))));
+    }
   }
   return texts;
 }

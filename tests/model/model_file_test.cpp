@@ -43,7 +43,6 @@ struct SameField {
   }
   bool operator()(const ToTapMajor& a, const ToTapMajor& b) const { return same_bits(*a.values, *b.values); }
   bool operator()(const ToScalar& a, const ToScalar& b) const { return *a.value == *b.value; }
-  bool operator()(const Unused&, const Unused&) const { return true; }
   template <typename A, typename B>
   bool operator()(const A&, const B&) const {
     return false;

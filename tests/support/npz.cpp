@@ -2,7 +2,6 @@
 
 #include <zlib.h>
 
-#include <regex>
 #include <sstream>
 #include <stdexcept>
 
@@ -64,10 +63,11 @@ ByteArray read_npz(const std::filesystem::path& path, const std::string& name) {
   if (header.find("'|u1'") == std::string::npos || header.find("'fortran_order': False") == std::string::npos) {
     throw std::runtime_error("expected uint8 in C order: " + header);
   }
-  std::smatch match;
-  if (!std::regex_search(header, match, std::regex(R"('shape': \(([^)]*)\))"))) throw std::runtime_error("no shape");
+  const std::string label = "'shape': (";
+  const std::size_t shape = header.find(label), shape_end = header.find(')', shape);
+  if (shape == std::string::npos || shape_end == std::string::npos) throw std::runtime_error("no shape");
   ByteArray array;
-  std::istringstream sizes(match[1].str());
+  std::istringstream sizes(header.substr(shape + label.size(), shape_end - shape - label.size()));
   for (std::string size; std::getline(sizes, size, ',');) {
     if (size.find_first_not_of(' ') != std::string::npos) array.shape.push_back(std::stoll(size));
   }

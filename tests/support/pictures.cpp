@@ -1,5 +1,7 @@
 #include "support/pictures.h"
 
+#include <zlib.h>
+
 #include <stdexcept>
 
 #include "support/golden.h"
@@ -48,6 +50,38 @@ std::string bmp_of(std::span<const std::uint8_t> rgb, std::int64_t width, std::i
     }
     out.append(stride - row_bytes, '\0');
   }
+  return out;
+}
+
+namespace {
+std::string big_endian(std::uint32_t value) {
+  std::string out;
+  for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(value >> shift & 255);
+  return out;
+}
+}  // namespace
+
+std::string png_chunk(std::string_view type, std::string_view data) {
+  const std::string body = std::string(type) + std::string(data);
+  const auto crc = crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<uInt>(body.size()));
+  return big_endian(static_cast<std::uint32_t>(data.size())) + body + big_endian(static_cast<std::uint32_t>(crc));
+}
+
+std::string png_of(const PngHeader& header, std::string_view chunks) {
+  const std::string fields = big_endian(header.width) + big_endian(header.height) +
+                             static_cast<char>(header.bit_depth) + static_cast<char>(header.colour_type) +
+                             std::string(2, '\0') + static_cast<char>(header.interlaced ? 1 : 0);
+  return "\x89PNG\r\n\x1a\n" + png_chunk("IHDR", fields) + std::string(chunks) + png_chunk("IEND", "");
+}
+
+std::string zlib_compressed(std::string_view bytes) {
+  uLongf size = compressBound(static_cast<uLong>(bytes.size()));
+  std::string out(size, '\0');
+  if (compress2(reinterpret_cast<Bytef*>(out.data()), &size, reinterpret_cast<const Bytef*>(bytes.data()),
+                static_cast<uLong>(bytes.size()), 9) != Z_OK) {
+    throw std::runtime_error("zlib");
+  }
+  out.resize(size);
   return out;
 }
 

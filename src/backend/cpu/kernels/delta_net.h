@@ -14,10 +14,11 @@ namespace {
 constexpr Index kChunk = 64;  // kDeltaNetChunk; asserted where both are known
 
 struct DeltaNetScratch {
+  // Without memory only the size is counted.
   DeltaNetScratch(float* memory, Index d, Index n) {
-    const auto take = [&memory](Index count) {
-      float* start = memory;
-      memory += div_up(count, 16) * 16 + kTileSlack;
+    const auto take = [this, memory](Index count) {
+      float* start = memory == nullptr ? nullptr : memory + size;
+      size += div_up(count, 16) * 16 + kTileSlack;
       return start;
     };
     const Index wide = div_up(n, kPanel) * kPanel;
@@ -33,8 +34,8 @@ struct DeltaNetScratch {
     qk = take(kChunk * kChunk);
     qk_tiles = take(kChunk * kChunk);
     decay = take(kChunk * kChunk);
-    end = memory;
   }
+  Index size = 0;     // floats in all
   float *state;       // panels [n / kPanel][d][kPanel]
   float *q_tiles, *k_tiles, *k_panels;
   float* k_decayed;   // tiles of (D_last K)^T: rows are key features, depth is tokens
@@ -42,11 +43,10 @@ struct DeltaNetScratch {
   float *predicted, *outputs;  // K S and O, [kChunk][wide]
   float *kk, *qk, *qk_tiles;
   float* decay;       // D, [kChunk][kChunk], zero above the diagonal
-  float* end;
 };
 
 std::size_t delta_net_scratch(Index head_dim, Index value_dim) {
-  return static_cast<std::size_t>(DeltaNetScratch(nullptr, head_dim, value_dim).end - static_cast<float*>(nullptr));
+  return static_cast<std::size_t>(DeltaNetScratch(nullptr, head_dim, value_dim).size);
 }
 
 // D and e^gamma from the log-decays g of a chunk; g[i] = 0 past its end.
