@@ -6,7 +6,7 @@ MODEL  := build/demo-model
 BENCH  ?= forward -m $(MODEL)
 
 .DEFAULT_GOAL := all
-.PHONY: all deps configure build programs test check bench demo format help clean
+.PHONY: all deps configure build test check bench demo format help clean
 
 all: build  ## build everything this machine can into build/release/bin
 
@@ -19,16 +19,14 @@ configure: deps
 build: configure
 	@cmake --build $(BUILD) --parallel $(JOBS)
 
-programs: configure
-	@cmake --build $(BUILD) --parallel $(JOBS) --target clef clef-tool clef-bench
-
 test: build  ## build, then run every test that needs no GPU
 	@ctest --preset $(PRESET) --parallel $(JOBS)
 
 demo: $(MODEL)  ## build the programs, make a tiny model by formula, answer examples/requests.jsonl with it
 	@scripts/demo $(BUILD)/bin/clef $(MODEL)
 
-$(MODEL): programs
+$(MODEL): configure
+	@cmake --build $(BUILD) --parallel $(JOBS) --target clef clef-tool
 	@$(BUILD)/bin/clef-tool synth tests/golden/clef-tiny $(MODEL)
 
 check:  ## format, tidy on changed files, include rules, tests under asan and ubsan
@@ -39,6 +37,7 @@ format:  ## lay out every source as .clang-format asks (version 14)
 	@git ls-files -z '*.h' '*.cpp' | xargs -0 clang-format -i
 
 bench: $(MODEL)  ## time the tiny model; BENCH="linear" or BENCH="forward -m PATH --tokens N" times others
+	@cmake --build $(BUILD) --parallel $(JOBS) --target clef-bench
 	@$(BUILD)/bin/clef-bench $(BENCH)
 
 clean:  ## remove build/

@@ -92,6 +92,11 @@ std::string verdict(const Question& question, const Json* answer, const Rows& ro
   return chosen == rows.shown.end() ? "" : chosen->label;
 }
 
+// "  2 images"; nothing for none.
+std::string count_of(std::size_t count, std::string_view what) {
+  return count == 0 ? "" : fmt::format("  {} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 std::int64_t max_label_columns(const Terminal& terminal) { return terminal.columns / 3; }
 
 std::int64_t label_columns_of(const Rows& rows, const Terminal& terminal) {
@@ -153,7 +158,9 @@ std::string bar(double fraction, std::int64_t columns, bool is_utf8) {
 
 std::string table(const Engine::Answer& answer, std::int64_t number, const Terminal& terminal) {
   const Style style(terminal);
-  const std::string heading = fmt::format("{}  {} tokens", number, answer.record.input_ids.size());
+  std::string heading = fmt::format("{}  {} tokens", number, answer.record.input_ids.size());
+  heading +=
+      count_of(answer.request.media.images.size(), "image") + count_of(answer.request.media.videos.size(), "video");
   std::string text =
       style.bold(heading) + "  " +
       style.dim(fitted(answer.request.state, terminal.columns - display_width(heading) - 2, terminal.is_utf8)) + "\n";

@@ -29,8 +29,6 @@ Kind kind_of_status(int status) {
       return Kind::head_too_large;
     case 501:
       return Kind::not_implemented;
-    case 505:
-      return Kind::wrong_version;
     default:
       return Kind::malformed;
   }

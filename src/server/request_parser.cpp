@@ -173,7 +173,7 @@ std::optional<Failure> read_target(RequestHead& head, std::string_view target) {
 }
 
 std::optional<Failure> read_head(RequestHead& head, std::string_view target, const ParserLimits& limits) {
-  if (head.version != 10 && head.version != 11) return Failure{505, "the server speaks HTTP/1.1"};
+  CHECK(head.version == 10 || head.version == 11, "Beast knows no other, got {}", head.version);
   if (head.fields.size() > limits.max_fields) {
     return Failure{
         431, fmt::format("the request has {} fields; at most {} are read", head.fields.size(), limits.max_fields)};

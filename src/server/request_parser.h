@@ -43,7 +43,7 @@ class RequestParser {
   std::string take_body();
 
   struct Failure {
-    int status = 400;  // 400, 431, 501 or 505
+    int status = 400;  // 400, 431 or 501
     std::string message;
   };
   const Failure& failure() const;

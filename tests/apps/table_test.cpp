@@ -80,6 +80,13 @@ TEST(Table, ShowsQuestionAnswerAndBars) {
             "\n");
 }
 
+TEST(Table, CountsImagesAndVideos) {
+  auto answer = noul();
+  answer.request.media.images.resize(1);
+  answer.request.media.videos.resize(2);
+  EXPECT_EQ(lines_of(table(answer, 1, kAscii))[0], "1  61 tokens  1 image  2 videos  Checkout is down");
+}
+
 TEST(Table, DrawsBlocksInUnicode) {
   const auto lines = lines_of(table(noul(), 1, kUnicode));
   ASSERT_GE(lines.size(), 4U);

@@ -1,0 +1,236 @@
+#include "engine/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <new>
+#include <string>
+#include <vector>
+
+namespace clef {
+namespace {
+
+using Clock = Scheduler::Clock;
+using Passes = std::vector<std::vector<std::int64_t>>;  // lengths of the records of each
+
+// A device whose passes wait until they are let through, and that remembers what it ran.
+class Device {
+ public:
+  std::vector<Result<Decisions>> run(std::span<const EncodedRecord* const> records) {
+    std::unique_lock lock(mutex_);
+    auto& pass = passes_.emplace_back();
+    for (const EncodedRecord* record : records) pass.push_back(std::ssize(record->input_ids));
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return is_open_ || passes_.size() <= allowed_; });
+    if (throws_) throw std::bad_alloc();
+    return {records.size(), result_};
+  }
+  void open() {
+    const std::lock_guard lock(mutex_);
+    is_open_ = true;
+    changed_.notify_all();
+  }
+  void wait_for_passes(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return passes_.size() >= count; });
+  }
+  Passes passes() {
+    const std::lock_guard lock(mutex_);
+    return passes_;
+  }
+  void set_result(Result<Decisions> result) { result_ = std::move(result); }
+  void set_throws() { throws_ = true; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_open_ = false, throws_ = false;
+  std::size_t allowed_ = 0;
+  Passes passes_;
+  Result<Decisions> result_ = Decisions{};
+};
+
+struct Asked {
+  Scheduler::Ticket ticket;
+  std::future<Result<Scheduler::Outcome>> result;
+};
+
+class SchedulerTest : public testing::Test {
+ protected:
+  void start(SchedulerOptions options = {}) {
+    options.host_threads = 1;  // so that jobs reach the device in the order of their coming
+    scheduler = std::make_unique<Scheduler>(
+        [this](std::span<const EncodedRecord* const> records) { return device.run(records); }, options);
+  }
+  ~SchedulerTest() override {
+    device.open();
+    scheduler.reset();
+  }
+
+  static Scheduler::Job job(std::int64_t tokens, std::string key, std::promise<Result<Scheduler::Outcome>> promise) {
+    auto shared = std::make_shared<std::promise<Result<Scheduler::Outcome>>>(std::move(promise));
+    Scheduler::Job job;
+    job.key = std::move(key);
+    job.bytes = static_cast<std::size_t>(tokens) * 4;
+    job.prepare = [tokens]() -> Result<Engine::Prepared> {
+      Engine::Prepared prepared;
+      prepared.record.input_ids.assign(static_cast<std::size_t>(tokens), 0);
+      return prepared;
+    };
+    job.done = [shared](Result<Scheduler::Outcome> result) { shared->set_value(std::move(result)); };
+    return job;
+  }
+  Asked ask(std::int64_t tokens, const std::string& key = "") {
+    std::promise<Result<Scheduler::Outcome>> promise;
+    Asked asked;
+    asked.result = promise.get_future();
+    asked.ticket = scheduler->submit(job(tokens, key, std::move(promise))).value();
+    return asked;
+  }
+  void wait_for_waiting(std::int64_t requests) {
+    while (scheduler->load().waiting_requests != requests) std::this_thread::yield();
+  }
+  // Prepared and waiting for the device, not for the pool: that of one key whose tokens are all known.
+  void occupy_device() {
+    first = ask(1);
+    device.wait_for_passes(1);
+  }
+
+  Device device;
+  std::unique_ptr<Scheduler> scheduler;
+  Asked first;
+};
+
+// A job without a client: by the time it is done, the pool has prepared all that was submitted before it.
+std::future<void> barrier(Scheduler& scheduler) {
+  auto reached = std::make_shared<std::promise<void>>();
+  Scheduler::Job job;
+  job.key = "barrier";
+  job.prepare = []() -> Result<Engine::Prepared> { return Error{Errc::bad_request, ""}; };
+  job.done = [reached](Result<Scheduler::Outcome>) { reached->set_value(); };
+  EXPECT_TRUE(scheduler.submit(std::move(job)));
+  return reached->get_future();
+}
+
+TEST_F(SchedulerTest, PacksWhatWaitsUpToItsBounds) {
+  start({.max_batch_requests = 3, .max_batch_tokens = 100});
+  occupy_device();
+  std::vector<Asked> asked;
+  for (const std::int64_t tokens : {10, 20, 30, 40, 70, 500, 5, 90}) asked.push_back(ask(tokens));
+  barrier(*scheduler).wait();
+  device.open();
+  for (Asked& one : asked) EXPECT_TRUE(one.result.get());
+  EXPECT_EQ(device.passes(), (Passes{{1}, {10, 20, 30}, {40}, {70}, {500}, {5, 90}}));
+}
+
+TEST_F(SchedulerTest, TakesKeysInTurns) {
+  start({.max_batch_requests = 1});
+  occupy_device();
+  std::vector<Asked> asked;
+  for (const std::int64_t tokens : {101, 102, 103}) asked.push_back(ask(tokens, "greedy"));
+  for (const std::int64_t tokens : {11, 12}) asked.push_back(ask(tokens, "modest"));
+  barrier(*scheduler).wait();
+  device.open();
+  for (Asked& one : asked) EXPECT_TRUE(one.result.get());
+  const Passes passes = device.passes();
+  EXPECT_EQ(passes[1], std::vector<std::int64_t>{101});
+  EXPECT_EQ(passes[2], std::vector<std::int64_t>{11});
+  EXPECT_EQ(passes[3], std::vector<std::int64_t>{12});
+}
+
+TEST_F(SchedulerTest, RefusesWhatDoesNotFitInTheQueue) {
+  start({.max_queue_tokens = 100});
+  occupy_device();
+  Asked large = ask(5000);  // nothing else waits
+  wait_for_waiting(1);
+  std::promise<Result<Scheduler::Outcome>> promise;
+  const auto refused = scheduler->submit(job(10, "", std::move(promise)));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::busy);
+  device.open();
+  EXPECT_TRUE(large.result.get());
+}
+
+TEST_F(SchedulerTest, DropsWhatIsCancelledWhileItWaits) {
+  start();
+  occupy_device();
+  Asked cancelled = ask(10), kept = ask(20);
+  wait_for_waiting(2);
+  barrier(*scheduler).wait();
+  cancelled.ticket.cancel();
+  EXPECT_EQ(scheduler->load().waiting_requests, 1);
+  EXPECT_EQ(scheduler->load().waiting_tokens, 20);
+  device.open();
+  EXPECT_TRUE(kept.result.get());
+  EXPECT_EQ(device.passes(), (Passes{{1}, {20}}));
+  EXPECT_THROW(cancelled.result.get(), std::future_error);  // nothing was said, and all of the job is gone
+  cancelled.ticket.cancel();
+}
+
+TEST_F(SchedulerTest, SaysNothingOfWhatIsCancelledWhileItRuns) {
+  start();
+  occupy_device();
+  first.ticket.cancel();
+  Asked next = ask(10);
+  device.open();
+  EXPECT_TRUE(next.result.get());
+  first.ticket = {};
+  EXPECT_THROW(first.result.get(), std::future_error);
+}
+
+TEST_F(SchedulerTest, AnswersWhatCameTooLate) {
+  start();
+  occupy_device();
+  std::promise<Result<Scheduler::Outcome>> promise;
+  auto result = promise.get_future();
+  Scheduler::Job late = job(10, "", std::move(promise));
+  late.deadline = Clock::now();
+  ASSERT_TRUE(scheduler->submit(std::move(late)));
+  EXPECT_EQ(result.get().error().code, Errc::timeout);
+}
+
+TEST_F(SchedulerTest, TellsWhyARequestCannotBePrepared) {
+  start();
+  std::promise<Result<Scheduler::Outcome>> bad, full;
+  auto bad_result = bad.get_future(), full_result = full.get_future();
+  Scheduler::Job refused = job(1, "", std::move(bad)), exhausted = job(1, "", std::move(full));
+  refused.prepare = []() -> Result<Engine::Prepared> { return Error{Errc::bad_request, "no"}; };
+  exhausted.prepare = []() -> Result<Engine::Prepared> { throw std::bad_alloc(); };
+  ASSERT_TRUE(scheduler->submit(std::move(refused)));
+  ASSERT_TRUE(scheduler->submit(std::move(exhausted)));
+  EXPECT_EQ(bad_result.get().error().message, "no");
+  EXPECT_EQ(full_result.get().error().code, Errc::out_of_memory);
+  EXPECT_EQ(scheduler->load().waiting_requests, 0);
+  EXPECT_TRUE(device.passes().empty());
+}
+
+TEST_F(SchedulerTest, CountsPassesThatTheDeviceFails) {
+  std::vector<bool> failed;
+  start({.observe = [&](const PassReport& report) { failed.push_back(report.has_failed); }});
+  device.open();
+  device.set_result(Error{Errc::device, "lost"});
+  EXPECT_EQ(ask(1).result.get().error().code, Errc::device);
+  EXPECT_EQ(ask(1).result.get().error().code, Errc::device);
+  EXPECT_EQ(scheduler->load().failed_passes_in_a_row, 2);
+  device.set_result(Error{Errc::non_finite, "a record's own fault"});
+  EXPECT_FALSE(ask(1).result.get());
+  EXPECT_EQ(scheduler->load().failed_passes_in_a_row, 0);
+  device.set_throws();
+  EXPECT_EQ(ask(1).result.get().error().code, Errc::out_of_memory);
+  EXPECT_EQ(failed, (std::vector<bool>{true, true, false, true}));
+}
+
+TEST_F(SchedulerTest, EndsWithWorkWaiting) {
+  start();
+  occupy_device();
+  Asked waiting = ask(10);
+  wait_for_waiting(1);
+  device.open();
+  scheduler.reset();
+  waiting.ticket = {};
+}
+
+}  // namespace
+}  // namespace clef
