@@ -40,7 +40,8 @@ TEST(Trace, MatchesTheReferenceStageByStage) {
   ASSERT_FALSE(request.empty());
   const auto path = std::filesystem::path(testing::TempDir()) / "clef_trace_test.safetensors";
   auto device = open_device({});
-  auto engine = Engine::open(test::test_data_path("clef-tiny"), std::move(device).value(), {.encode = {}, .max_batch_tokens = 16384, .trace = path});
+  auto engine = Engine::open(test::test_data_path("clef-tiny"), std::move(device).value(),
+                             {.encode = {}, .max_batch_tokens = 16384, .trace = path});
   ASSERT_TRUE(engine) << engine.error().message;
   ASSERT_TRUE((*engine)->answer(request));
 
@@ -53,8 +54,11 @@ TEST(Trace, MatchesTheReferenceStageByStage) {
   ASSERT_TRUE(actual) << actual.error().message;
   // The trace names what the reference's modules return: q_norm and k_norm before rotary, the mixers' outputs before
   // they join the residual. Our ops fuse past those points; the stages around them are compared.
-  const std::map<std::string, bool> fused = {{"input_ids", true}, {"layer.0.out_proj", true}, {"layer.3.o_proj", true},
-                                             {"layer.3.q_norm", true}, {"layer.3.k_norm", true}};
+  const std::map<std::string, bool> fused = {{"input_ids", true},
+                                             {"layer.0.out_proj", true},
+                                             {"layer.3.o_proj", true},
+                                             {"layer.3.q_norm", true},
+                                             {"layer.3.k_norm", true}};
   int compared = 0;
   for (const auto& [name, tensor] : *expected) {
     if (fused.contains(name)) continue;
