@@ -146,6 +146,20 @@ void declare_requests(Flags& flags, Options& o) {
   flags.number("--batch-window", 1, 4096, o.service.max_batch_window, "lines of one batch at work at once");
 }
 
+void declare_media(Flags& flags, Options& o) {
+  flags.group("Pictures and clips (0: no limit but the decoders' own)");
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  MediaLimits& limits = o.encode.media_limits;
+  flags.number("--max-images", 0, kMost, limits.max_images, "images of a request");
+  flags.number("--max-image-tokens", 0, kMost, limits.max_image_tokens, "tokens of an image");
+  flags.number("--max-image-pixels", 0, kMost, limits.max_image_pixels, "pixels of an image, before it is resized");
+  flags.number("--max-videos", 0, kMost, limits.max_videos, "clips of a request");
+  flags.number("--max-video-frames", 0, kMost, limits.max_video_frames, "sampled frames of a clip");
+  flags.number("--max-video-tokens", 0, kMost, limits.max_video_tokens, "tokens of a clip");
+  flags.number("--max-image-requests", 1, 4096, o.scheduler.max_media_requests,
+               "requests whose pictures are in memory at once; others wait with their body alone");
+}
+
 void declare_scheduling(Flags& flags, Options& o) {
   flags.group("Scheduling");
   flags.number("--batch", 1, 256, o.scheduler.max_batch_requests, "requests of one pass");
@@ -203,6 +217,7 @@ void declare(CLI::App& app, Options& options, std::vector<FlagText>& texts) {
   Flags flags(app, texts);
   declare_model(flags, options);
   declare_requests(flags, options);
+  declare_media(flags, options);
   declare_scheduling(flags, options);
   declare_network(flags, options);
   declare_access(flags, options);

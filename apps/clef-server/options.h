@@ -21,7 +21,7 @@ struct Options {
   std::string device = "auto";
   int num_threads = 0;
   bool warms_up = true;
-  EncodeOptions encode{.max_length = 16384, .strict = true, .truncate = false};
+  EncodeOptions encode{.strict = true, .media_limits = MediaLimits::server()};
   std::string name;  // empty: the model's file name
   server::ServiceOptions service;
   server::ServerOptions server;

@@ -7,6 +7,7 @@
 #include <deque>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -33,10 +34,12 @@ bool is_devices(Errc code) {
 // All of it is guarded by the scheduler's mutex, but for `job` and `outcome`, which belong to the thread that works on
 // the entry while it is in none of the queues.
 struct Scheduler::Ticket::Entry {
-  enum class Stage : std::uint8_t { waits_for_host, on_host, waits_for_device, on_device, over };
+  enum class Stage : std::uint8_t { waits_for_host, on_host, waits_for_media, waits_for_device, on_device, over };
   Stage stage = Stage::waits_for_host;
   bool is_cancelled = false;
-  std::int64_t tokens = 0;  // a guess until prepared; at least 1
+  std::optional<bool> has_media;  // none: nobody has asked yet
+  bool holds_media = false;       // one of max_media_requests
+  std::int64_t tokens = 0;        // a guess until prepared; at least 1
   FairQueue<std::shared_ptr<Entry>>::Place place;
   Clock::time_point submitted;
   Job job;
@@ -55,6 +58,8 @@ struct Scheduler::State {
   std::condition_variable host_work, device_work;
   bool stopping = false;
   FairQueue<std::shared_ptr<Entry>> host_queue, device_queue;
+  std::deque<std::shared_ptr<Entry>> media_waiting;  // for others' pictures to be done with
+  std::int64_t media_at_work = 0;
   std::deque<std::function<void()>> finishing;  // answers to write: they go before new work
   std::int64_t waiting_requests = 0, waiting_tokens = 0;
   std::int64_t running_requests = 0, running_tokens = 0;
@@ -69,6 +74,14 @@ struct Scheduler::State {
       return job.prepare();
     } catch (const std::bad_alloc&) {
       return out_of_memory();
+    }
+  }
+
+  static bool asks_for_media(const Job& job) {
+    try {
+      return job.has_media && job.has_media();
+    } catch (const std::bad_alloc&) {
+      return false;  // preparing will say so
     }
   }
 
@@ -87,8 +100,21 @@ struct Scheduler::State {
     waiting_tokens -= entry.tokens;
   }
 
+  // With its pictures gone, the next may be decoded.
+  void end(Entry& entry) {
+    entry.stage = Stage::over;
+    if (!std::exchange(entry.holds_media, false)) return;
+    --media_at_work;
+    if (media_waiting.empty()) return;
+    const std::shared_ptr<Entry> next = std::move(media_waiting.front());
+    media_waiting.pop_front();
+    next->stage = Stage::waits_for_host;
+    next->place = host_queue.push(next->job.key, next->tokens, next);
+    host_work.notify_one();
+  }
+
   void finish(std::shared_ptr<Entry> entry, Result<Outcome> result) {
-    entry->stage = Stage::over;
+    end(*entry);
     finishing.emplace_back([entry = std::move(entry), result = std::move(result)]() mutable {
       entry->job.done(std::move(result));
       entry->job = {};  // a ticket may hold the entry for long
@@ -104,15 +130,27 @@ struct Scheduler::State {
       stop_waiting(*entry);
       return finish(entry, too_late());
     }
+    if (!entry->has_media) {
+      lock.unlock();
+      const bool has_media = asks_for_media(entry->job);
+      lock.lock();
+      entry->has_media = has_media;
+    }
+    if (*entry->has_media && !entry->is_cancelled) {
+      if (media_at_work >= options.max_media_requests) {
+        entry->stage = Stage::waits_for_media;
+        media_waiting.push_back(entry);
+        return;
+      }
+      ++media_at_work;
+      entry->holds_media = true;
+    }
     lock.unlock();
     Result<Engine::Prepared> prepared = prepare(entry->job);
     entry->job.prepare = nullptr;  // with it goes the body of the request
     lock.lock();
     stop_waiting(*entry);
-    if (entry->is_cancelled) {
-      entry->stage = Stage::over;
-      return;
-    }
+    if (entry->is_cancelled) return end(*entry);
     if (!prepared) return finish(entry, std::move(prepared).error());
     entry->outcome.prepared = std::move(prepared).value();
     entry->tokens = std::max<std::int64_t>(1, std::ssize(entry->outcome.prepared.record.input_ids));
@@ -172,8 +210,9 @@ struct Scheduler::State {
     running_requests = running_tokens = 0;
     for (std::size_t i = 0; i < batch.size(); ++i) {
       Entry& entry = *batch[i];
+      entry.outcome.prepared.record.media.clear();
       if (entry.is_cancelled) {
-        entry.stage = Stage::over;
+        end(entry);
         continue;
       }
       if (!results[i]) {
@@ -220,16 +259,21 @@ struct Scheduler::State {
 void Scheduler::Ticket::cancel() {
   if (entry_ == nullptr) return;
   State& state = *scheduler_->state_;
-  Job dropped;  // destroyed after the lock is let go of: it may own much, or call back
+  Job dropped;  // destroyed after the lock is let go of: they may own much, or call back
+  Outcome half_done;
   const std::lock_guard lock(state.mutex);
   Entry& entry = *entry_;
   switch (entry.stage) {
     case Entry::Stage::waits_for_host:
+    case Entry::Stage::waits_for_media:
     case Entry::Stage::waits_for_device:
-      (entry.stage == Entry::Stage::waits_for_host ? state.host_queue : state.device_queue).erase(entry.place);
+      if (entry.stage == Entry::Stage::waits_for_host) state.host_queue.erase(entry.place);
+      if (entry.stage == Entry::Stage::waits_for_media) std::erase(state.media_waiting, entry_);
+      if (entry.stage == Entry::Stage::waits_for_device) state.device_queue.erase(entry.place);
       state.stop_waiting(entry);
-      entry.stage = Entry::Stage::over;
+      state.end(entry);
       dropped = std::move(entry.job);
+      half_done = std::move(entry.outcome);
       break;
     case Entry::Stage::on_host:
     case Entry::Stage::on_device:

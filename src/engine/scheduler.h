@@ -31,6 +31,7 @@ struct SchedulerOptions {
   std::int64_t max_batch_requests = 8;      // of one pass
   std::int64_t max_batch_tokens = 4096;     // of one pass; a longer record runs alone
   std::int64_t max_queue_tokens = 1 << 18;  // of all that waits; a job that finds nothing waiting is always taken
+  std::int64_t max_media_requests = 8;      // whose pictures are decoded and not yet through their pass
   std::function<void(const PassReport&)> observe = {};  // after each pass, from the device thread
 };
 
@@ -52,8 +53,11 @@ class Scheduler {
     std::string key;                                        // whose: queues are fair between keys
     std::size_t bytes = 0;                                  // of input; until prepared it counts a token for four
     Clock::time_point deadline = Clock::time_point::max();  // to be in a pass by; else Errc::timeout
-    std::function<Result<Engine::Prepared>()> prepare;      // on a thread of the pool
-    std::function<void(Result<Outcome>)> done;              // on a thread of the pool, once; not at all when cancelled
+    // Whether there are pictures to decode: asked once, on a thread of the pool. Pixels take far more memory than the
+    // request that asks for them; a job that may not decode yet waits with its body alone.
+    std::function<bool()> has_media = {};
+    std::function<Result<Engine::Prepared>()> prepare;  // on a thread of the pool
+    std::function<void(Result<Outcome>)> done;          // on a thread of the pool, once; not at all when cancelled
   };
 
   // A job on its way. Letting go of it changes nothing.

@@ -11,7 +11,7 @@
 namespace clef::server {
 
 struct AccessLine {
-  std::string request_id, remote, method, path, key;
+  std::string request_id = {}, remote = {}, method = {}, path = {}, key = {};
   int status = 0;                             // 499: the client went away before the answer
   std::uint64_t bytes_in = 0, bytes_out = 0;  // of bodies in, of everything out
   double seconds = 0, queue_seconds = 0, pass_seconds = 0;

@@ -20,6 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::string_view kPrefixCacheField = "x-clef-prefix-cache";
+constexpr std::string_view kMediaMembers[] = {"images", "videos", "audio"};
 constexpr std::size_t kMaxCacheKeyBytes = 64;
 constexpr std::size_t kMaxLoggedPathBytes = 256;
 constexpr std::int64_t kFailingPasses = 3;   // in a row: one may be the request's fault
@@ -73,6 +74,8 @@ struct Work {
   std::optional<std::int64_t> index;
   std::function<bool(const std::string&)> serves;
   std::string served;  // names for the refusal
+  Json parsed;         // once read
+  bool is_read = false;
   std::optional<Failure> failure;
   OpenAiRequest openai;
 };
@@ -112,6 +115,19 @@ std::optional<Failure> read_body(Work& work, Json& body) {
         .message = fmt::format("model: '{}' is not served here; served: {}", utf8_prefix(model, 200), work.served)};
   }
   return std::nullopt;
+}
+
+// Once, however often it is called.
+void read_once(Work& work) {
+  if (std::exchange(work.is_read, true)) return;
+  work.failure = read_body(work, work.parsed);
+}
+
+bool has_media(const Json& body) {
+  return std::any_of(std::begin(kMediaMembers), std::end(kMediaMembers), [&](std::string_view name) {
+    const Json* list = body.find(name);
+    return list != nullptr && list->is_truthy();
+  });
 }
 
 Json write_answer(const Work& work, const Scheduler::Outcome& outcome) {
@@ -424,11 +440,14 @@ std::variant<Scheduler::Ticket, Failure> Service::submit(const Exchange& exchang
   job.key = exchange.key->id();
   job.bytes = bytes;
   job.deadline = index ? Exchange::Clock::now() + options_.request_timeout : exchange.deadline;
+  job.has_media = [work] {
+    read_once(*work);
+    return !work->failure && has_media(work->parsed);
+  };
   job.prepare = [work, prepare = backend_->prepare]() -> Result<Engine::Prepared> {
-    Json parsed;
-    work->failure = read_body(*work, parsed);
+    read_once(*work);
     if (work->failure) return Error{Errc::bad_request, work->failure->message};
-    return prepare(std::move(parsed));
+    return prepare(std::exchange(work->parsed, {}));
   };
   job.done = [work, reply = std::move(reply)](Result<Scheduler::Outcome> result) {
     reply(answer(*work, std::move(result)));

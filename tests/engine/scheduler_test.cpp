@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <future>
 #include <mutex>
@@ -103,11 +104,11 @@ class SchedulerTest : public testing::Test {
   Asked first;
 };
 
-// A job without a client: by the time it is done, the pool has prepared all that was submitted before it.
-std::future<void> barrier(Scheduler& scheduler) {
+// A job behind all of its key's: by the time it is done, the pool has prepared them.
+std::future<void> barrier(Scheduler& scheduler, const std::string& key = "") {
   auto reached = std::make_shared<std::promise<void>>();
   Scheduler::Job job;
-  job.key = "barrier";
+  job.key = key;
   job.prepare = []() -> Result<Engine::Prepared> { return Error{Errc::bad_request, ""}; };
   job.done = [reached](Result<Scheduler::Outcome>) { reached->set_value(); };
   EXPECT_TRUE(scheduler.submit(std::move(job)));
@@ -131,7 +132,7 @@ TEST_F(SchedulerTest, TakesKeysInTurns) {
   std::vector<Asked> asked;
   for (const std::int64_t tokens : {101, 102, 103}) asked.push_back(ask(tokens, "greedy"));
   for (const std::int64_t tokens : {11, 12}) asked.push_back(ask(tokens, "modest"));
-  barrier(*scheduler).wait();
+  barrier(*scheduler, "greedy").wait();
   device.open();
   for (Asked& one : asked) EXPECT_TRUE(one.result.get());
   const Passes passes = device.passes();
@@ -220,6 +221,36 @@ TEST_F(SchedulerTest, CountsPassesThatTheDeviceFails) {
   device.set_throws();
   EXPECT_EQ(ask(1).result.get().error().code, Errc::out_of_memory);
   EXPECT_EQ(failed, (std::vector<bool>{true, true, false, true}));
+}
+
+TEST_F(SchedulerTest, DecodesPicturesOfFewRequestsAtOnce) {
+  start({.max_media_requests = 2});
+  occupy_device();
+  std::atomic<int> decoded = 0;
+  std::vector<Asked> asked(5);
+  for (int i = 0; i < 5; ++i) {
+    std::promise<Result<Scheduler::Outcome>> promise;
+    asked[static_cast<std::size_t>(i)].result = promise.get_future();
+    Scheduler::Job media = job(10 + i, "", std::move(promise));
+    media.has_media = [] { return true; };
+    media.prepare = [&decoded, prepare = media.prepare] {
+      ++decoded;
+      return prepare();
+    };
+    asked[static_cast<std::size_t>(i)].ticket = scheduler->submit(std::move(media)).value();
+  }
+  Asked text = ask(5);  // does not wait for pictures
+  barrier(*scheduler).wait();
+  EXPECT_EQ(decoded, 2);
+  asked[3].ticket.cancel();  // waits for its turn to decode
+  asked[0].ticket.cancel();  // has decoded, and gives its turn to the next
+  barrier(*scheduler).wait();
+  EXPECT_EQ(decoded, 3);
+  EXPECT_EQ(scheduler->load().waiting_requests, 4);
+  device.open();
+  EXPECT_TRUE(text.result.get());
+  for (const std::size_t i : {1U, 2U, 4U}) EXPECT_TRUE(asked[i].result.get());
+  EXPECT_EQ(decoded, 4);
 }
 
 TEST_F(SchedulerTest, EndsWithWorkWaiting) {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/scheduler.h"
-#include "record/request.h"
+#include "even_device.h"
 #include "server/server.h"
 #include "server/service.h"
 #include "support/http_client.h"
@@ -54,34 +54,6 @@ class Gate {
   std::vector<std::size_t> passes_;
 };
 
-inline Result<Engine::Prepared> prepare_evenly(Json body) {
-  Engine::Prepared prepared;
-  prepared.request = TRY(parse_request(std::move(body)));
-  for (const Question& question : prepared.request.questions) {
-    EncodedQuestion encoded;
-    encoded.id = question.id;
-    encoded.type = question.type;
-    for (const Option& option : question.options) encoded.option_ids.push_back(option.id);
-    prepared.record.questions.push_back(std::move(encoded));
-  }
-  prepared.record.input_ids.assign(10 + prepared.request.state.size(), 0);
-  return prepared;
-}
-
-inline std::vector<Result<Decisions>> decide_evenly(std::span<const EncodedRecord* const> records) {
-  std::vector<Result<Decisions>> results;
-  for (const EncodedRecord* record : records) {
-    Decisions decisions;
-    for (const EncodedQuestion& question : record->questions) {
-      const std::size_t n = question.option_ids.size();
-      decisions.logits.emplace_back(n, 0.0F);
-      decisions.probabilities.emplace_back(n, 1.0 / static_cast<double>(n));
-    }
-    results.emplace_back(std::move(decisions));
-  }
-  return results;
-}
-
 struct FixtureOptions {
   ServerOptions server;
   ServiceOptions service;
@@ -98,6 +70,7 @@ inline FixtureOptions fixture_options() {
   options.server.drain_delay = std::chrono::milliseconds(0);
   options.service.model_name = "clef";
   options.service.version = "1.2.3";
+  options.service.request_timeout = std::chrono::hours(1);  // a busy machine is no failure; tests of deadlines set theirs
   options.scheduler.host_threads = 2;
   return options;
 }
