@@ -44,9 +44,9 @@ long peak_resident_mib() {
 void print_op_times(const OpTimes& times, double seconds, double peak) {
   std::printf("  %-18s %6s %10s %8s %10s %8s\n", "op (last run)", "calls", "ms", "time", "GFLOP/s", "of peak");
   for (const auto& [name, time] : times) {
-    std::printf("  %-18s %6ld %10.2f %7.1f%% %10.1f %7.1f%%\n", std::string(name).c_str(), static_cast<long>(time.calls),
-                time.seconds * 1e3, 100 * time.seconds / seconds, time.flops / time.seconds / 1e9,
-                100 * time.flops / time.seconds / peak);
+    std::printf("  %-18s %6ld %10.2f %7.1f%% %10.1f %7.1f%%\n", std::string(name).c_str(),
+                static_cast<long>(time.calls), time.seconds * 1e3, 100 * time.seconds / seconds,
+                time.flops / time.seconds / 1e9, 100 * time.flops / time.seconds / peak);
   }
 }
 
@@ -76,17 +76,21 @@ int bench_forward(const Settings& settings, const std::string& model, const std:
       return std::make_unique<TimedPass>(std::move(pass), *static_cast<OpTimes*>(to));
     };
     double peak = 0;
-    const double seconds = time_beside_peak(settings, [&] {
-      times.clear();
-      if (auto result = (*network)->run(records, wrap, &times); !result) {
-        std::fprintf(stderr, "clef-bench: %s\n", result.error().message.c_str());
-      }
-    }, peak);
+    const double seconds = time_beside_peak(
+        settings,
+        [&] {
+          times.clear();
+          if (auto result = (*network)->run(records, wrap, &times); !result) {
+            std::fprintf(stderr, "clef-bench: %s\n", result.error().message.c_str());
+          }
+        },
+        peak);
     double flops = 0;
     for (const auto& [name, time] : times) flops += time.flops;
-    std::printf("\n%d tokens: %.1f ms, %.0f tokens/s, %.1f GFLOP/s of a peak of %.1f: %.1f%%; resident %ld MiB at most\n",
-                count, seconds * 1e3, count / seconds, flops / seconds / 1e9, peak / 1e9, 100 * flops / seconds / peak,
-                peak_resident_mib());
+    std::printf(
+        "\n%d tokens: %.1f ms, %.0f tokens/s, %.1f GFLOP/s of a peak of %.1f: %.1f%%; resident %ld MiB at most\n",
+        count, seconds * 1e3, count / seconds, flops / seconds / 1e9, peak / 1e9, 100 * flops / seconds / peak,
+        peak_resident_mib());
     print_op_times(times, seconds, peak);
     std::fflush(stdout);
   }

@@ -54,11 +54,14 @@ int bench_linear(const Settings& settings, const std::vector<int>& rows) {
       const Matrix x = make(device, m, shape.k, DType::f32), y = make(device, m, shape.n, DType::f32);
       const Linear op{.y = y.tensor, .x = x.tensor, .w = w.tensor, .bias = {}};
       double peak = 0;
-      const double seconds = time_beside_peak(settings, [&] {
-        const auto pass = device.begin();
-        pass->run(op);
-        (void)pass->finish();
-      }, peak);
+      const double seconds = time_beside_peak(
+          settings,
+          [&] {
+            const auto pass = device.begin();
+            pass->run(op);
+            (void)pass->finish();
+          },
+          peak);
       const double rate = flops(op) / seconds;
       std::printf("%8d %8ld %8ld %12.1f %12.1f %7.1f%%\n", m, static_cast<long>(shape.k), static_cast<long>(shape.n),
                   rate / 1e9, peak / 1e9, 100 * rate / peak);

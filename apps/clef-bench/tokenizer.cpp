@@ -29,7 +29,8 @@ int bench_tokenizer(const Settings& settings, const std::string& folder, const s
   const std::string text = read_all(file);
   std::size_t ids = 0;
   double peak = 0;
-  const double seconds = time_beside_peak(settings, [&] { ids = tokenizer->encode(text).size(); }, peak);
+  const double seconds = time_beside_peak(
+      settings, [&] { ids = tokenizer->encode(text).size(); }, peak);
   std::printf("%s: %zu bytes, %zu ids, %.1f ms, %.1f MB/s on one thread\n", machine_name().c_str(), text.size(), ids,
               seconds * 1e3, static_cast<double>(text.size()) / seconds / 1e6);
   return 0;

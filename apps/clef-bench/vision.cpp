@@ -18,7 +18,8 @@ EncodedRecord make_record(std::int64_t patches, const VisionConfig& config) {
   image.token_spans = {{.first = 0, .count = patches / 4}};
   image.patches.resize(static_cast<std::size_t>(patches * config.patch_width()));
   std::uint32_t state = 1;
-  for (std::uint8_t& level : image.patches) level = static_cast<std::uint8_t>((state = state * 1664525U + 1013904223U) >> 24);
+  for (std::uint8_t& level : image.patches)
+    level = static_cast<std::uint8_t>((state = state * 1664525U + 1013904223U) >> 24);
   EncodedRecord record;
   record.media.push_back(std::move(image));
   return record;
@@ -46,12 +47,15 @@ Status run(const Settings& settings, const std::string& model, const std::vector
     const VisionScratch scratch = VisionScratch::take(config, patches, arena);
     OpTimes times;
     double peak = 0;
-    const double seconds = time_beside_peak(settings, [&] {
-      times.clear();
-      TimedPass pass(device->begin(), times);
-      tower.forward(pass, batch, scratch);
-      (void)pass.finish();
-    }, peak);
+    const double seconds = time_beside_peak(
+        settings,
+        [&] {
+          times.clear();
+          TimedPass pass(device->begin(), times);
+          tower.forward(pass, batch, scratch);
+          (void)pass.finish();
+        },
+        peak);
     double flops = 0;
     for (const auto& [name, time] : times) flops += time.flops;
     std::printf("\n%d patches: %.1f ms, %.1f GFLOP/s of a peak of %.1f: %.1f%%\n", patches, seconds * 1e3,

@@ -11,8 +11,8 @@
 namespace clef {
 
 struct DeviceOptions {
-  std::string_view device = "auto";  // "auto", "cpu"
-  int num_threads = 0;               // of the CPU; 0: one for each CPU this process may use
+  std::string_view device = "auto";   // "auto", "cpu"
+  int num_threads = 0;                // of the CPU; 0: one for each CPU this process may use
   std::string_view cpu_kernels = {};  // "avx512", "avx2", "plain"; empty: the best this machine has
 };
 

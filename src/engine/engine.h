@@ -19,7 +19,7 @@
 namespace clef {
 
 struct EngineOptions {
-  EncodeOptions encode;  // its `vision` comes from the model
+  EncodeOptions encode;                   // its `vision` comes from the model
   std::int64_t max_batch_tokens = 16384;  // of one forward pass; a longer record runs alone
   std::filesystem::path trace;            // where the layer outputs of the first request go; empty: nowhere
 };

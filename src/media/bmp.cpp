@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kFileHeaderBytes = 14, kCoreHeaderBytes = 12, kInfoHeaderBytes = 40;
 
-enum Compression : std::uint32_t { kNone = 0, kRle8 = 1, kRle4 = 2, kBitFields = 3 };
+constexpr std::uint32_t kNone = 0, kRle8 = 1, kRle4 = 2, kBitFields = 3;  // compression
 
 Error invalid(std::string_view reason) { return invalid_image(ImageFormat::bmp, reason); }
 
@@ -211,7 +211,7 @@ class RunWriter {
 
 // Pairs of bytes: a count and what to repeat, or 0 and a command.
 Status read_runs(Bytes data, const BmpHeader& header, Image& image) {
-  enum Command : std::uint8_t { kEndOfRow = 0, kEndOfBitmap = 1, kMove = 2 };  // above: that many indices follow
+  constexpr int kEndOfRow = 0, kEndOfBitmap = 1, kMove = 2;  // commands; above: that many indices follow
   const bool nibbles = header.compression == kRle4;
   RunWriter out(header, image);
   std::size_t at = 0;

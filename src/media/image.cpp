@@ -106,8 +106,7 @@ Image Image::allocate(std::int64_t width, std::int64_t height) {
 Result<ImageHeader> probe_image(Bytes bytes) {
   if (bytes.empty()) return Error{Errc::bad_request, "empty"};
   if (bytes.size() > kMaxImageBytes) {
-    return Error{Errc::too_large,
-                 fmt::format("encoded image of {} bytes exceeds {} MiB", bytes.size(), kMaxImageBytes >> 20)};
+    return Error{Errc::too_large, fmt::format("encoded image exceeds {} MiB", kMaxImageBytes >> 20)};
   }
   const auto format = sniff_image(bytes);
   if (!format) return Error{Errc::bad_request, "not a PNG, JPEG, WebP, GIF or BMP"};

@@ -101,8 +101,7 @@ void split_patch(const std::uint8_t* in, std::int64_t stride, std::uint8_t* plan
 
 }  // namespace
 
-extern const PixelKernels kPixelKernelsAvx2;
-const PixelKernels kPixelKernelsAvx2 = {"avx2", resize_row, blend_rows, split_patch};
+constinit const PixelKernels kPixelKernelsAvx2 = {"avx2", resize_row, blend_rows, split_patch};
 
 }  // namespace clef::media
 

@@ -54,6 +54,6 @@ void split_patch(const std::uint8_t* in, std::int64_t stride, std::uint8_t* plan
 
 }  // namespace
 
-const PixelKernels kPixelKernelsPlain = {"plain", resize_row, blend_rows, split_patch};
+constinit const PixelKernels kPixelKernelsPlain = {"plain", resize_row, blend_rows, split_patch};
 
 }  // namespace clef::media

@@ -61,9 +61,8 @@ double cubic(double x) {
 int weight_precision(double largest) {
   constexpr int kMaxPrecision = 22;
   int precision = 0;
-  while (precision < kMaxPrecision && static_cast<std::int64_t>(0.5 + largest * std::ldexp(1, precision + 1)) < 32768) {
-    ++precision;
-  }
+  const auto fits = [&](int bits) { return 0.5 + largest * std::ldexp(1, bits) < 32768; };
+  while (precision < kMaxPrecision && fits(precision + 1)) ++precision;
   return precision;
 }
 
@@ -100,8 +99,10 @@ Axis::Axis(std::int64_t in, std::int64_t out) : size(out) {
   double largest = 0;
   for (std::int64_t i = 0; i < out; ++i) {
     const double centre = scale * (static_cast<double>(i) + 0.5);
-    const auto low = std::max<std::int64_t>(static_cast<std::int64_t>(centre - support + 0.5), 0);
-    const auto high = std::min<std::int64_t>(static_cast<std::int64_t>(centre + support + 0.5), in);
+    // Cut off, not rounded, as the library does it: below zero the two differ.
+    const double from_low = centre - support + 0.5, from_high = centre + support + 0.5;
+    const auto low = std::max<std::int64_t>(static_cast<std::int64_t>(from_low), 0);
+    const auto high = std::min<std::int64_t>(static_cast<std::int64_t>(from_high), in);
     const std::size_t start = exact.size();
     double sum = 0;
     for (std::int64_t j = low; j < high; ++j) {

@@ -20,19 +20,19 @@ struct DecoderScratch {
   Tensor residual;  // [tokens, hidden]
   Tensor normed;    // [tokens, hidden]
   // Gated DeltaNet
-  Tensor qkv;            // [tokens, conv_width], straight from the product
-  Tensor z;              // [tokens, value_width]
-  Tensor b, a;           // [tokens, value heads]
-  Tensor query, key;     // [tokens, key_width], after convolution and norm
-  Tensor value;          // [tokens, value_width]
-  Tensor mixed;          // [tokens, value_width]
-  Tensor gated;          // [tokens, value_width]
+  Tensor qkv;         // [tokens, conv_width], straight from the product
+  Tensor z;           // [tokens, value_width]
+  Tensor b, a;        // [tokens, value heads]
+  Tensor query, key;  // [tokens, key_width], after convolution and norm
+  Tensor value;       // [tokens, value_width]
+  Tensor mixed;       // [tokens, value_width]
+  Tensor gated;       // [tokens, value_width]
   // Gated attention
-  Tensor q_gate;         // [tokens, 2 * query_width]
-  Tensor k_raw, k, v;    // [tokens, kv_width]
-  Tensor q, attended;    // [tokens, query_width]
+  Tensor q_gate;       // [tokens, 2 * query_width]
+  Tensor k_raw, k, v;  // [tokens, kv_width]
+  Tensor q, attended;  // [tokens, query_width]
   // MLP
-  Tensor activated;      // [tokens, intermediate]
+  Tensor activated;  // [tokens, intermediate]
 
   // Residual and normed come first; what follows them is free until the first layer.
   static std::size_t bytes(const TextConfig& config, std::int64_t tokens);

@@ -1,4 +1,5 @@
-// The joint schema head: from the backbone's hidden states to one logit an option.      Source: JointSchemaHead.forward.
+// The joint schema head: from the backbone's hidden states to one logit an option.      Source:
+// JointSchemaHead.forward.
 #pragma once
 
 #include <vector>
@@ -15,20 +16,20 @@
 namespace clef {
 
 struct HeadScratch {
-  Tensor hidden;           // [tokens, hidden], normalised; X of the specification
-  Tensor memory;           // [tokens, width], R0
-  Tensor memory_normed;    // [tokens, width]
-  Tensor keys, values;     // [tokens, width]
-  Tensor question;         // [questions, hidden], v
-  Tensor last;             // [questions, hidden], g
-  Tensor context, lexical;  // [options, hidden], c and x
-  Tensor options;          // [options, width], r
+  Tensor hidden;                                    // [tokens, hidden], normalised; X of the specification
+  Tensor memory;                                    // [tokens, width], R0
+  Tensor memory_normed;                             // [tokens, width]
+  Tensor keys, values;                              // [tokens, width]
+  Tensor question;                                  // [questions, hidden], v
+  Tensor last;                                      // [questions, hidden], g
+  Tensor context, lexical;                          // [options, hidden], c and x
+  Tensor options;                                   // [options, width], r
   Tensor options_normed, options_q, options_mixed;  // [options, width]
-  Tensor options_inner;    // [options, feedforward]
-  Tensor features;         // [options, 4 * width]
+  Tensor options_inner;                             // [options, feedforward]
+  Tensor features;                                  // [options, 4 * width]
   Tensor fields, fields_normed, fields_q, fields_k, fields_v, fields_mixed;  // [questions, width]
-  Tensor fields_inner;     // [questions, feedforward]
-  Tensor residual, logits;  // [options, 1]
+  Tensor fields_inner;                                                       // [questions, feedforward]
+  Tensor residual, logits;                                                   // [options, 1]
 
   static std::size_t bytes(const HeadConfig& config, const Batch& batch);
   static HeadScratch take(const HeadConfig& config, const Batch& batch, Arena& arena);
@@ -73,7 +74,8 @@ class Head {
   std::int64_t head_dim_ = 0;
 };
 
-// The logits of each record's questions, from the values of s.logits. Errc::non_finite for a record with NaN or infinity.
+// The logits of each record's questions, from the values of s.logits. Errc::non_finite for a record with NaN or
+// infinity.
 std::vector<Result<Decisions>> decide(const Batch& batch, std::span<const float> logits);
 
 }  // namespace clef

@@ -36,10 +36,12 @@ struct Interpolation {
 };
 
 void append_patch(Lists& lists, const VisionConfig& config, const EncodedMedia& media, std::int64_t r, std::int64_t c) {
-  const auto side = static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(config.num_position_embeddings))));
+  const auto side =
+      static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(config.num_position_embeddings))));
   const Interpolation row(r, media.grid_h, side), col(c, media.grid_w, side);
   for (const auto& [tap_row, row_weight] : {std::pair(row.low, row.low_weight), std::pair(row.high, row.high_weight)}) {
-    for (const auto& [tap_col, col_weight] : {std::pair(col.low, col.low_weight), std::pair(col.high, col.high_weight)}) {
+    for (const auto& [tap_col, col_weight] :
+         {std::pair(col.low, col.low_weight), std::pair(col.high, col.high_weight)}) {
       lists.taps.push_back(static_cast<std::int32_t>(tap_row * side + tap_col));
       lists.weights.push_back(row_weight * col_weight);
     }
@@ -66,7 +68,8 @@ void append(Lists& lists, const VisionConfig& config, const EncodedMedia& media,
   for (std::int64_t t = 0; t < media.grid_t; ++t) {
     for (std::int64_t r = 0; r < media.grid_h; r += merge) {
       for (std::int64_t c = 0; c < media.grid_w; c += merge) {
-        for (std::int64_t i = 0; i < merge * merge; ++i) append_patch(lists, config, media, r + i / merge, c + i % merge);
+        for (std::int64_t i = 0; i < merge * merge; ++i)
+          append_patch(lists, config, media, r + i / merge, c + i % merge);
       }
     }
     lists.cu_segments.push_back(lists.cu_segments.back() + static_cast<std::int32_t>(media.grid_h * media.grid_w));
@@ -97,8 +100,9 @@ LayerNorm layer_norm(const Tensor& y, const Tensor& x, const DeviceNorm& norm) {
 
 }  // namespace
 
-Result<VisionBatch> pack_vision(std::span<const EncodedRecord* const> records, std::span<const std::int64_t> first_tokens,
-                                const VisionConfig& config, DeviceTables& tables) {
+Result<VisionBatch> pack_vision(std::span<const EncodedRecord* const> records,
+                                std::span<const std::int64_t> first_tokens, const VisionConfig& config,
+                                DeviceTables& tables) {
   Lists lists;
   for (std::size_t i = 0; i < records.size(); ++i) {
     for (const EncodedMedia& media : records[i]->media) append(lists, config, media, first_tokens[i]);
@@ -160,8 +164,8 @@ void VisionTower::forward(Pass& pass, const VisionBatch& batch, const VisionScra
   const Tensor q = s.qkv.col_range(0, width), k = s.qkv.col_range(width, width), v = s.qkv.col_range(2 * width, width);
   pass.run(PatchEmbed{.y = s.x, .levels = batch.levels, .w = patch_embed_.weight, .bias = patch_embed_.bias});
   pass.mark("vision", "patch_embed", s.x);
-  pass.run(AddInterpolated{
-      .y = s.x, .table = pos_embed_, .taps = batch.position_taps, .weights = batch.position_weights});
+  pass.run(
+      AddInterpolated{.y = s.x, .table = pos_embed_, .taps = batch.position_taps, .weights = batch.position_weights});
   for (const Block& block : blocks_) {
     pass.run(layer_norm(s.normed, s.x, block.norm1));
     pass.run(Linear{.y = s.qkv, .x = s.normed, .w = block.qkv.weight, .bias = block.qkv.bias});
@@ -175,8 +179,8 @@ void VisionTower::forward(Pass& pass, const VisionBatch& batch, const VisionScra
                             .head_dim = head_dim_});
     pass.run(LinearAdd{.y = s.x, .x = s.attended, .w = block.proj.weight, .bias = block.proj.bias});
     pass.run(layer_norm(s.normed, s.x, block.norm2));
-    pass.run(LinearGelu{
-        .y = s.inner, .x = s.normed, .w = block.fc1.weight, .bias = block.fc1.bias, .gelu = Gelu::tanh});
+    pass.run(
+        LinearGelu{.y = s.inner, .x = s.normed, .w = block.fc1.weight, .bias = block.fc1.bias, .gelu = Gelu::tanh});
     pass.run(LinearAdd{.y = s.x, .x = s.inner, .w = block.fc2.weight, .bias = block.fc2.bias});
     pass.mark("vision", block.name, s.x);
   }

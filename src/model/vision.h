@@ -16,17 +16,18 @@ namespace clef {
 // All images and videos of a batch, packed.
 struct VisionBatch {
   std::int64_t patches = 0, merged = 0;  // merged: rows that leave the tower, a quarter of the patches
-  Tensor levels;         // [patches, patch width]  u8
-  Tensor position_taps;  // [patches, 4]  i32: rows of the position table
-  Tensor position_weights;  // [patches, 4]  f32
-  Tensor cos, sin;       // [patches, head_dim / 2]  f32
-  Tensor cu_segments;    // [1, segments + 1]  i32: an image is one segment, a video one for each slice
-  Tensor token_rows;     // [1, merged]  i32: the batch's token that each merged row replaces
+  Tensor levels;                         // [patches, patch width]  u8
+  Tensor position_taps;                  // [patches, 4]  i32: rows of the position table
+  Tensor position_weights;               // [patches, 4]  f32
+  Tensor cos, sin;                       // [patches, head_dim / 2]  f32
+  Tensor cu_segments;                    // [1, segments + 1]  i32: an image is one segment, a video one for each slice
+  Tensor token_rows;                     // [1, merged]  i32: the batch's token that each merged row replaces
 };
 
 // `first_tokens[i]` is the batch's first token of records[i].
-Result<VisionBatch> pack_vision(std::span<const EncodedRecord* const> records, std::span<const std::int64_t> first_tokens,
-                                const VisionConfig& config, DeviceTables& tables);
+Result<VisionBatch> pack_vision(std::span<const EncodedRecord* const> records,
+                                std::span<const std::int64_t> first_tokens, const VisionConfig& config,
+                                DeviceTables& tables);
 
 struct VisionScratch {
   Tensor x, normed, attended;  // [patches, width]

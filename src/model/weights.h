@@ -30,10 +30,10 @@ struct MlpWeights {
 };
 
 struct DeltaNetWeights {
-  MappedMatrix in_qkv;  // [conv_width, hidden]: query heads, key heads, value heads
-  MappedMatrix in_z;    // [value_width, hidden]
-  MappedMatrix in_b, in_a;         // [value_heads, hidden]
-  std::vector<float> conv;         // [taps, conv_width], tap-major: tap taps-1 meets the current token
+  MappedMatrix in_qkv;               // [conv_width, hidden]: query heads, key heads, value heads
+  MappedMatrix in_z;                 // [value_width, hidden]
+  MappedMatrix in_b, in_a;           // [value_heads, hidden]
+  std::vector<float> conv;           // [taps, conv_width], tap-major: tap taps-1 meets the current token
   std::vector<float> neg_exp_a_log;  // [value_heads]: -exp(A_log), in double, rounded once
   std::vector<float> dt_bias;        // [value_heads]
   std::vector<float> norm;           // [value_head_dim], as stored (no 1 +)
@@ -44,7 +44,7 @@ struct AttentionWeights {
   MappedMatrix q_gate;  // [2 * query_width, hidden]: per head head_dim query rows, then head_dim gate rows
   MappedMatrix k, v;    // [kv_width, hidden]
   std::vector<float> q_norm, k_norm;  // [head_dim], 1 + w
-  MappedMatrix out;     // [hidden, query_width]
+  MappedMatrix out;                   // [hidden, query_width]
 };
 
 struct LayerWeights {
@@ -81,7 +81,7 @@ struct HeadWeights {
   MappedMatrix type_embedding;  // [3, width]
   std::vector<EvidenceLayerWeights> evidence_layers;
   std::vector<FieldLayerWeights> layers;
-  LinearWeights residual_scorer_0, residual_scorer_3;  // [width, 4 width], [1, width]
+  LinearWeights residual_scorer_0, residual_scorer_3;                     // [width, 4 width], [1, width]
   float prior_logit_scale = 0, joint_logit_scale = 0, residual_gate = 0;  // as stored
 };
 

@@ -39,8 +39,8 @@ bool valid(const Attention& op) {
   return d > 0 && op.q.cols % d == 0 && op.k.cols % d == 0 && op.k.cols > 0 && op.q.cols % op.k.cols == 0 &&
          is_matrix(op.y, tokens, op.q.cols, DType::f32) && is_matrix(op.q, tokens, op.q.cols, DType::f32) &&
          is_matrix(op.k, tokens, op.k.cols, DType::f32) && is_matrix(op.v, tokens, op.k.cols, DType::f32) &&
-         is_matrix(op.q_gate, tokens, 2 * op.q.cols, DType::f32) && is_vector(op.cu_seqlens, op.cu_seqlens.cols, DType::i32) &&
-         op.cu_seqlens.cols >= 2;
+         is_matrix(op.q_gate, tokens, 2 * op.q.cols, DType::f32) &&
+         is_vector(op.cu_seqlens, op.cu_seqlens.cols, DType::i32) && op.cu_seqlens.cols >= 2;
 }
 
 void define(const Attention& op) {

@@ -12,11 +12,16 @@ namespace clef::definition {
 
 inline double at(const Tensor& t, std::int64_t row, std::int64_t col) {
   switch (t.dtype) {
-    case DType::f32: return static_cast<double>(t.row<const float>(row)[col]);
-    case DType::bf16: return static_cast<double>(bf16_to_f32(t.row<const std::uint16_t>(row)[col]));
-    case DType::f16: return static_cast<double>(f16_to_f32(t.row<const std::uint16_t>(row)[col]));
-    case DType::i32: return static_cast<double>(t.row<const std::int32_t>(row)[col]);
-    default: break;
+    case DType::f32:
+      return static_cast<double>(t.row<const float>(row)[col]);
+    case DType::bf16:
+      return static_cast<double>(bf16_to_f32(t.row<const std::uint16_t>(row)[col]));
+    case DType::f16:
+      return static_cast<double>(f16_to_f32(t.row<const std::uint16_t>(row)[col]));
+    case DType::i32:
+      return static_cast<double>(t.row<const std::int32_t>(row)[col]);
+    default:
+      break;
   }
   CHECK(false, "no element access for {}", name_of(t.dtype));
 }

@@ -66,7 +66,9 @@ void define(const DeltaNet& op) {
   using namespace definition;
   const std::int64_t d = op.head_dim, n = op.value_dim, heads = op.v.cols / n, group = heads / (op.q.cols / d);
   std::vector<double> state(static_cast<std::size_t>(d * n)), delta(static_cast<std::size_t>(n));
-  const auto cell = [&](std::int64_t i, std::int64_t j) -> double& { return state[static_cast<std::size_t>(i * n + j)]; };
+  const auto cell = [&](std::int64_t i, std::int64_t j) -> double& {
+    return state[static_cast<std::size_t>(i * n + j)];
+  };
   for (std::int64_t s = 0; s + 1 < op.cu_seqlens.cols; ++s) {
     for (std::int64_t h = 0; h < heads; ++h) {
       std::fill(state.begin(), state.end(), 0.0);

@@ -10,9 +10,9 @@ namespace clef {
 // y[t] = table[ids[t]], widened.      Source: nn.Embedding; no scaling in Qwen3.5.
 struct Embed {
   static constexpr std::string_view name = "embed";
-  Out y;      // [tokens, n]  f32
-  In ids;     // [1, tokens]  i32, each below table.rows
-  In table;   // [vocab, n]   a weight
+  Out y;     // [tokens, n]  f32
+  In ids;    // [1, tokens]  i32, each below table.rows
+  In table;  // [vocab, n]   a weight
   auto tensors() const { return std::tie(y, ids, table); }
 };
 bool valid(const Embed& op);

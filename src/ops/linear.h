@@ -12,10 +12,10 @@ namespace clef {
 // y = x * W^T + bias
 struct Linear {
   static constexpr std::string_view name = "linear";
-  Out y;     // [rows, n]  f32
-  In x;      // [rows, k]  f32
-  In w;      // [n, k]     a weight
-  In bias;   // [1, n]     f32, or none
+  Out y;    // [rows, n]  f32
+  In x;     // [rows, k]  f32
+  In w;     // [n, k]     a weight
+  In bias;  // [1, n]     f32, or none
   auto tensors() const { return std::tie(y, x, w, bias); }
 };
 bool valid(const Linear& op);
@@ -24,10 +24,10 @@ void define(const Linear& op);
 // y += x * W^T + bias: a sublayer's way back into the residual stream
 struct LinearAdd {
   static constexpr std::string_view name = "linear_add";
-  InOut y;   // [rows, n]  f32
-  In x;      // [rows, k]  f32
-  In w;      // [n, k]     a weight
-  In bias;   // [1, n]     f32, or none
+  InOut y;  // [rows, n]  f32
+  In x;     // [rows, k]  f32
+  In w;     // [n, k]     a weight
+  In bias;  // [1, n]     f32, or none
   auto tensors() const { return std::tie(y, x, w, bias); }
 };
 bool valid(const LinearAdd& op);
@@ -36,10 +36,10 @@ void define(const LinearAdd& op);
 // y = silu(x * gate^T) * (x * up^T)      Source: Qwen3_5MLP.
 struct LinearSwiglu {
   static constexpr std::string_view name = "linear_swiglu";
-  Out y;     // [rows, n]  f32
-  In x;      // [rows, k]  f32
-  In gate;   // [n, k]     a weight
-  In up;     // [n, k]     a weight
+  Out y;    // [rows, n]  f32
+  In x;     // [rows, k]  f32
+  In gate;  // [n, k]     a weight
+  In up;    // [n, k]     a weight
   auto tensors() const { return std::tie(y, x, gate, up); }
 };
 bool valid(const LinearSwiglu& op);
@@ -50,10 +50,10 @@ enum class Gelu { erf, tanh };
 // y = gelu(x * W^T + bias)      Source: nn.GELU (erf) in the head and the merger, gelu_pytorch_tanh in vision blocks.
 struct LinearGelu {
   static constexpr std::string_view name = "linear_gelu";
-  Out y;     // [rows, n]  f32
-  In x;      // [rows, k]  f32
-  In w;      // [n, k]     a weight
-  In bias;   // [1, n]     f32, or none
+  Out y;    // [rows, n]  f32
+  In x;     // [rows, k]  f32
+  In w;     // [n, k]     a weight
+  In bias;  // [1, n]     f32, or none
   Gelu gelu = Gelu::erf;
   auto tensors() const { return std::tie(y, x, w, bias); }
 };

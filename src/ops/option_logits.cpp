@@ -29,7 +29,8 @@ void define(const OptionSummary& op) {
     for (double& w : weight) total += w = std::exp(w - largest);
     for (std::int64_t c = 0; c < width; ++c) {
       double sum = 0;
-      for (std::int64_t k = first; k < last; ++k) sum += weight[static_cast<std::size_t>(k - first)] / total * at(op.options, k, c);
+      for (std::int64_t k = first; k < last; ++k)
+        sum += weight[static_cast<std::size_t>(k - first)] / total * at(op.options, k, c);
       put(op.z, q, c, sum);
     }
   }

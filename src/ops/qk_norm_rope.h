@@ -12,13 +12,13 @@ namespace clef {
 // Source: Qwen3_5Attention.forward, apply_rotary_pos_emb.
 struct QkNormRope {
   static constexpr std::string_view name = "qk_norm_rope";
-  Out q;          // [tokens, q_heads * head_dim]      f32
-  Out k;          // [tokens, kv_heads * head_dim]     f32
-  In q_gate;      // [tokens, q_heads * 2 * head_dim]  f32: per head the query, then the gate
-  In k_raw;       // [tokens, kv_heads * head_dim]     f32
-  In q_gain;      // [1, head_dim]  f32, 1 + w
-  In k_gain;      // [1, head_dim]  f32, 1 + w
-  In cos, sin;    // [tokens, pairs]  f32
+  Out q;        // [tokens, q_heads * head_dim]      f32
+  Out k;        // [tokens, kv_heads * head_dim]     f32
+  In q_gate;    // [tokens, q_heads * 2 * head_dim]  f32: per head the query, then the gate
+  In k_raw;     // [tokens, kv_heads * head_dim]     f32
+  In q_gain;    // [1, head_dim]  f32, 1 + w
+  In k_gain;    // [1, head_dim]  f32, 1 + w
+  In cos, sin;  // [tokens, pairs]  f32
   float eps = 0;
   auto tensors() const { return std::tie(q, k, q_gate, k_raw, q_gain, k_gain, cos, sin); }
 };

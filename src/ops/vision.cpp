@@ -34,7 +34,8 @@ void define(const AddInterpolated& op) {
   for (std::int64_t r = 0; r < op.y.rows; ++r) {
     for (std::int64_t c = 0; c < op.y.cols; ++c) {
       double sum = at(op.y, r, c);
-      for (std::int64_t j = 0; j < op.taps.cols; ++j) sum += at(op.weights, r, j) * at(op.table, int_at(op.taps, r, j), c);
+      for (std::int64_t j = 0; j < op.taps.cols; ++j)
+        sum += at(op.weights, r, j) * at(op.table, int_at(op.taps, r, j), c);
       put(op.y, r, c, sum);
     }
   }

@@ -87,8 +87,8 @@ struct EncodeOptions {
   MediaLimits media_limits = {};
 };
 
-// Errc::bad_request, too_large when schema, state or media do not fit, or unsupported; messages as in docs/usage.md.
-// Limits come before work: pictures are decoded once everything is known to fit.
+// Errc::bad_request, too_large when schema, state or media do not fit, or unsupported; messages as in docs/usage.md
+// and docs/media.md. Limits come before work: pictures are decoded once everything is known to fit.
 Result<EncodedRecord> encode(const Request& request, const Tokenizer& tokenizer, const EncodeOptions& options);
 
 }  // namespace clef

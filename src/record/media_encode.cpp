@@ -41,6 +41,9 @@ Status check_declared(const ImageSource& source, std::span<const std::uint8_t> b
 
 Result<CheckedFile> check_file(const ImageSource& source, const MediaLimits& limits) {
   CheckedFile file;
+  if (max_decoded_base64(source.base64().size()) > kMaxImageBytes + 2) {  // two characters may be padding
+    return Error{Errc::too_large, fmt::format("encoded image exceeds {} MiB", kMaxImageBytes >> 20)};
+  }
   file.bytes = TRY(decode_base64(source.base64(), kMaxImageBytes));
   if (!file.bytes.empty()) TRY(check_declared(source, file.bytes));
   file.header = TRY(probe_image(file.bytes));
@@ -179,10 +182,12 @@ class Planner {
                                               slices * tokens, limit));
     }
     std::vector<std::int64_t> indices;  // in the source
+    indices.reserve(frames.size());
     for (const std::int64_t frame : frames) {
       indices.push_back(source.frame_indices.empty() ? frame : source.frame_indices[static_cast<std::size_t>(frame)]);
     }
     std::vector<std::vector<std::int32_t>> times;
+    times.reserve(static_cast<std::size_t>(slices));
     std::int64_t total = 2 + slices * (2 + tokens);
     for (std::int64_t slice = 0; slice < slices; ++slice) {
       times.push_back(tokenizer_.encode(slice_timestamp(indices, slice, source.fps)));

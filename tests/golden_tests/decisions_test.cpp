@@ -1,4 +1,5 @@
-// Whole decisions on text, images and videos: ids, spans, logits, probabilities and answers of the golden records, against the reference.
+// Whole decisions on text, images and videos: ids, spans, logits, probabilities and answers of the golden records,
+// against the reference.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -80,7 +81,8 @@ void expect_same_answer(const Json& expected, const Json& actual, const std::vec
         EXPECT_TRUE((*object)[i].second == (*actual.if_object())[i].second) << path;
         continue;
       }
-      expect_same_answer((*object)[i].second, (*actual.if_object())[i].second, exact, next, path + "." + (*object)[i].first);
+      expect_same_answer((*object)[i].second, (*actual.if_object())[i].second, exact, next,
+                         path + "." + (*object)[i].first);
     }
   } else {
     EXPECT_TRUE(expected == actual) << path << ": " << to_compact_json(expected) << " and " << to_compact_json(actual);
@@ -88,7 +90,8 @@ void expect_same_answer(const Json& expected, const Json& actual, const std::vec
 }
 
 // The numbers of an answer before rounding, in the order of its members: docs/usage.md, "The answer".
-std::vector<double> exact_numbers(const Request& request, const EncodedRecord& record, const Json::Array& probabilities) {
+std::vector<double> exact_numbers(const Request& request, const EncodedRecord& record,
+                                  const Json::Array& probabilities) {
   std::vector<double> numbers;
   for (std::size_t q = 0; q < request.questions.size(); ++q) {
     std::map<std::string, double> by_id;
@@ -125,7 +128,8 @@ void check_model(const std::string& model, const std::string& goldens, Bounds bo
     for (std::size_t q = 0; q < logits.size(); ++q) {
       ASSERT_EQ(answer->decisions.logits[q].size(), logits[q].if_array()->size());
       for (std::size_t k = 0; k < logits[q].if_array()->size(); ++k) {
-        const double logit = std::abs(static_cast<double>(answer->decisions.logits[q][k]) - number((*logits[q].if_array())[k]));
+        const double logit =
+            std::abs(static_cast<double>(answer->decisions.logits[q][k]) - number((*logits[q].if_array())[k]));
         const double probability =
             std::abs(answer->decisions.probabilities[q][k] - number((*probabilities[q].if_array())[k]));
         worst_logit = std::max(worst_logit, logit);

@@ -25,7 +25,8 @@ struct Way {
   std::uint32_t shuffle = 0;  // 0: as they come
 };
 
-// Text, images and videos; short enough to keep every way quick; lengths fall on both sides of attention blocks and chunks.
+// Text, images and videos; short enough to keep every way quick; lengths fall on both sides of attention blocks and
+// chunks.
 std::vector<std::string> requests() {
   std::vector<std::string> texts;
   for (const Json& golden : golden_lines("text.jsonl")) {

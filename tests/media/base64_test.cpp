@@ -37,10 +37,10 @@ TEST(Base64, DecodesWhatAnEncoderWrites) {
 }
 
 TEST(Base64, RefusesEveryOtherCharacterAtEveryPlace) {
-  constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   for (int c = 0; c < 256; ++c) {
     const char character = static_cast<char>(c);
-    const bool valid = alphabet.find(character) != std::string_view::npos;
+    const bool valid = kAlphabet.find(character) != std::string_view::npos;
     for (std::size_t at = 0; at < 8; ++at) {
       std::string text = "AAAAAAAA";
       text[at] = character;

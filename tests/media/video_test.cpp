@@ -69,12 +69,12 @@ TEST(Video, CountsFramesWithinItsBounds) {
 TEST(SmartResize, GivesPublishedSizes) {
   const struct {
     std::int64_t height, width, target_height, target_width, tokens;
-  } kCases[] = {
+  } cases[] = {
       {777, 333, 768, 320, 240},      {480, 640, 480, 640, 300},       {1080, 1920, 1088, 1920, 2040},
       {2160, 3840, 2176, 3840, 8160}, {252, 336, 256, 320, 80},        {16, 16, 256, 256, 64},
       {1, 200, 32, 3648, 114},        {4096, 4097, 4096, 4096, 16384}, {5000, 4000, 4576, 3648, 16302},
   };
-  for (const auto& c : kCases) {
+  for (const auto& c : cases) {
     const auto size = smart_resize(c.height, c.width, {});
     ASSERT_TRUE(size);
     EXPECT_EQ(size->height, c.target_height);
@@ -87,9 +87,9 @@ TEST(SmartResize, GivesPublishedVideoSizes) {
   const PixelBounds bounds{.min_pixels = 4096, .max_pixels = 25165824};
   const struct {
     std::int64_t frames, height, width, target_height, target_width;
-  } kCases[] = {
+  } cases[] = {
       {32, 1080, 1920, 640, 1152}, {5, 1800, 2800, 1792, 2816}, {13, 1080, 1800, 1088, 1792}, {4, 20, 20, 32, 32}};
-  for (const auto& c : kCases) {
+  for (const auto& c : cases) {
     const auto size = smart_resize_video(c.frames, c.height, c.width, bounds);
     ASSERT_TRUE(size);
     EXPECT_EQ(size->height, c.target_height);

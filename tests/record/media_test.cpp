@@ -109,7 +109,7 @@ TEST(MediaRequest, TakesWhatIsFalseToPythonForNone) {
 
 TEST(MediaRequest, RefusesOtherForms) {
   const std::string data = test::to_base64(golden("tiny_1x1.png"));
-  const std::pair<std::string, std::string> kCases[] = {
+  const std::pair<std::string, std::string> cases[] = {
       {R"("images":"x")",
        "images must be a list of data URLs or {\"content_type\", \"base64\"} objects (PNG, JPEG, WebP, GIF or BMP)"},
       {images("1"), "images[0]: must be a data URL string or {\"content_type\", \"base64\"}"},
@@ -145,7 +145,7 @@ TEST(MediaRequest, RefusesOtherForms) {
       {R"("videos":[{"frames":["x"],"fps":1,"frame_indices":[0]}])",
        "videos[0]: frame video accepts frames, fps and optional frame_indices with total_num_frames"},
   };
-  for (const auto& [members, message] : kCases) EXPECT_EQ(parse_error(members), message);
+  for (const auto& [members, message] : cases) EXPECT_EQ(parse_error(members), message);
   for (const std::string_view bad :
        {R"({"frames":[],"fps":1})", R"({"frames":{},"fps":1})", R"({"frames":["x"],"fps":0})",
         R"({"frames":["x"],"fps":-1})", R"({"frames":["x"],"fps":true})", R"({"frames":["x"],"fps":NaN})",
@@ -158,7 +158,7 @@ TEST(MediaRequest, RefusesOtherForms) {
 TEST(MediaRequest, RefusesOtherSettings) {
   const std::string image = images(quoted("x"));
   const std::string clip = R"("videos":[{"frames":["x","x"],"fps":24}])";
-  const std::pair<std::string, std::string> kCases[] = {
+  const std::pair<std::string, std::string> cases[] = {
       {with_kwargs(image, "[1]"), "media_kwargs must be an object"},
       {with_kwargs(image, R"({"min_pixels":4096})"),
        "media_kwargs: give both min_pixels and max_pixels (the reference ignores one alone)"},
@@ -193,7 +193,7 @@ TEST(MediaRequest, RefusesOtherSettings) {
       {with_videos_kwargs(clip, R"({"size":{"shortest_edge":2,"longest_edge":1}})"),
        "videos[0]: video size needs positive shortest_edge <= longest_edge"},
   };
-  for (const auto& [members, message] : kCases) EXPECT_EQ(parse_error(members), message) << members;
+  for (const auto& [members, message] : cases) EXPECT_EQ(parse_error(members), message) << members;
 }
 
 TEST(MediaRequest, ChecksTheIndicesOfSampledFrames) {

@@ -70,6 +70,8 @@ inline FixtureOptions fixture_options() {
   options.server.drain_delay = std::chrono::milliseconds(0);
   options.service.model_name = "clef";
   options.service.version = "1.2.3";
+  options.service.request_timeout =
+      std::chrono::hours(1);  // a busy machine is no failure; tests of deadlines set theirs
   options.scheduler.host_threads = 2;
   return options;
 }

@@ -17,7 +17,7 @@ struct Task {
   std::int64_t first_query, queries;  // rows of q
   std::int64_t first_key, keys;       // rows of k and v
   std::int64_t key_head;
-  std::int64_t place;                 // of the first query in its sequence; -1: no mask
+  std::int64_t place;  // of the first query in its sequence; -1: no mask
 };
 
 void run_tasks(std::vector<Task>& tasks, Context& context, std::int64_t heads, std::int64_t head_dim,

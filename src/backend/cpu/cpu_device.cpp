@@ -15,8 +15,8 @@ namespace {
 constexpr std::size_t kAlignment = 64;  // a cache line, and the widest vector
 
 struct HostBuffer final : Buffer {
-  explicit HostBuffer(std::size_t bytes) : Buffer(::operator new(bytes, std::align_val_t{kAlignment}), bytes) {}
-  ~HostBuffer() override { ::operator delete(data(), std::align_val_t{kAlignment}); }
+  explicit HostBuffer(std::size_t bytes) : Buffer(::operator new (bytes, std::align_val_t{kAlignment}), bytes) {}
+  ~HostBuffer() override { ::operator delete (data(), std::align_val_t{kAlignment}); }
 };
 
 // Memory that belongs to a mapping; never written, whatever the type of Buffer::data.

@@ -10,7 +10,7 @@
 namespace clef {
 
 struct CpuOptions {
-  int num_threads = 0;           // 0: one for each CPU this process may use
+  int num_threads = 0;            // 0: one for each CPU this process may use
   std::string_view kernels = {};  // "avx512", "avx2", "plain"; empty: the best this machine has
 };
 

@@ -60,8 +60,7 @@ void run(const DeltaNet& op, Context& context) {
     head.value_dim = n;
     head.y = op.y.row<float>(first) + h * n;
     head.y_stride = op.y.stride;
-    head.scratch =
-        context.scratch[static_cast<std::size_t>(thread)].floats(context.kernels.delta_net_scratch(d, n));
+    head.scratch = context.scratch[static_cast<std::size_t>(thread)].floats(context.kernels.delta_net_scratch(d, n));
     context.kernels.delta_net_head(head);
   });
 }

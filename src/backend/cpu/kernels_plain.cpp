@@ -1,5 +1,6 @@
 // The kernels in plain C++, for any machine.
 #include "backend/cpu/kernels/vec_plain.h"  // first: the words the rest is written in
+
 #include "backend/cpu/kernels/table.h"
 
 namespace clef::cpu {

@@ -53,7 +53,9 @@ void run_product(const Product& op, Context& context) {
 }  // namespace
 
 void run(const Linear& op, Context& context) { run_product({op.y, op.x, op.w, {}, op.bias, Epilogue::store}, context); }
-void run(const LinearAdd& op, Context& context) { run_product({op.y, op.x, op.w, {}, op.bias, Epilogue::add}, context); }
+void run(const LinearAdd& op, Context& context) {
+  run_product({op.y, op.x, op.w, {}, op.bias, Epilogue::add}, context);
+}
 void run(const LinearSwiglu& op, Context& context) {
   run_product({op.y, op.x, op.gate, op.up, {}, Epilogue::swiglu}, context);
 }

@@ -31,10 +31,14 @@ void Context::for_rows(std::int64_t rows, const std::function<void(std::int64_t,
 
 WeightType weight_type(DType dtype) {
   switch (dtype) {
-    case DType::bf16: return WeightType::bf16;
-    case DType::f16: return WeightType::f16;
-    case DType::f32: return WeightType::f32;
-    default: break;
+    case DType::bf16:
+      return WeightType::bf16;
+    case DType::f16:
+      return WeightType::f16;
+    case DType::f32:
+      return WeightType::f32;
+    default:
+      break;
   }
   CHECK(false, "{} is no weight type", name_of(dtype));
 }

@@ -57,7 +57,8 @@ void run(const Rope& op, Context& context) {
   context.for_rows(op.x.rows, [&](std::int64_t first, std::int64_t count) {
     for (std::int64_t t = first; t < first + count; ++t) {
       for (std::int64_t h = 0; h < op.x.cols; h += 2 * pairs) {
-        context.kernels.rope_head(op.x.row<float>(t) + h, op.cos.row<const float>(t), op.sin.row<const float>(t), pairs);
+        context.kernels.rope_head(op.x.row<float>(t) + h, op.cos.row<const float>(t), op.sin.row<const float>(t),
+                                  pairs);
       }
     }
   });

@@ -14,7 +14,7 @@ constexpr Index kKeyPanels = kKeys / kPanel;
 inline Index value_panels(Index head_dim) { return div_up(head_dim, kPanel); }
 
 std::size_t attention_scratch(Index queries, Index heads, Index head_dim) {
-  return static_cast<std::size_t>(heads * (queries * head_dim + kTileSlack)          // packed queries
+  return static_cast<std::size_t>(heads * (queries * head_dim + kTileSlack)            // packed queries
                                   + heads * queries * value_panels(head_dim) * kPanel  // outputs
                                   + kKeys * head_dim + kPanel                          // packed keys
                                   + value_panels(head_dim) * kPanel * kKeys            // packed values
@@ -29,7 +29,8 @@ inline float softmax_step(float* scores, Index visible, float scale, float& maxi
   const F32x16 none = broadcast(-__builtin_inff());
   for (Index v = 0; v < kKeys / 16; ++v) {
     const F32x16 place = add(lane_numbers(), broadcast(static_cast<float>(v * 16)));
-    s[v] = select_less(place, broadcast(static_cast<float>(visible)), mul(load(scores + v * 16), broadcast(scale)), none);
+    s[v] =
+        select_less(place, broadcast(static_cast<float>(visible)), mul(load(scores + v * 16), broadcast(scale)), none);
     top = max(top, s[v]);
   }
   const float new_maximum = largest(top);
@@ -49,13 +50,13 @@ inline float softmax_step(float* scores, Index visible, float scale, float& maxi
 void attention_block(const AttentionBlock& block) {
   const Index d = block.head_dim, rows = block.queries, out_stride = value_panels(d) * kPanel;
   const Tiles tiles(rows);
-  float* queries = block.scratch;                          // [heads][tiles]
+  float* queries = block.scratch;                                    // [heads][tiles]
   float* outputs = queries + block.heads * (rows * d + kTileSlack);  // [heads][rows][out_stride]
   float* keys = outputs + block.heads * rows * out_stride;
   float* values = keys + kKeys * d + kPanel;
-  float* scores = values + out_stride * kKeys;             // [rows][kKeys]
-  float* weights = scores + rows * kKeys + kTileSlack;     // tiles
-  float* maxima = weights + rows * kKeys + kTileSlack;     // [heads][rows]
+  float* scores = values + out_stride * kKeys;          // [rows][kKeys]
+  float* weights = scores + rows * kKeys + kTileSlack;  // tiles
+  float* maxima = weights + rows * kKeys + kTileSlack;  // [heads][rows]
   float* totals = maxima + block.heads * rows;
   for (Index h = 0; h < block.heads; ++h) {
     pack_tiles(block.q + h * d, block.q_stride, tiles, d, queries + h * (rows * d + kTileSlack));
@@ -104,7 +105,8 @@ void attention_block(const AttentionBlock& block) {
     for (Index r = 0; r < rows; ++r) {
       const F32x16 total = broadcast(totals[h * rows + r]);
       const float* out = outputs + (h * rows + r) * out_stride;
-      const float* gate = block.gate == nullptr ? nullptr : block.gate + r * block.gate_stride + h * block.gate_head_stride;
+      const float* gate =
+          block.gate == nullptr ? nullptr : block.gate + r * block.gate_stride + h * block.gate_head_stride;
       each_vector(d, block.y + r * block.y_stride + h * d, [=](Index c, int lanes) {
         const F32x16 value = div(load(out + c), total);
         return gate == nullptr ? value : mul(value, sigmoid(load_first(gate + c, lanes)));

@@ -35,14 +35,14 @@ struct DeltaNetScratch {
     qk_tiles = take(kChunk * kChunk);
     decay = take(kChunk * kChunk);
   }
-  Index size = 0;     // floats in all
-  float *state;       // panels [n / kPanel][d][kPanel]
+  Index size = 0;  // floats in all
+  float* state;    // panels [n / kPanel][d][kPanel]
   float *q_tiles, *k_tiles, *k_panels;
-  float* k_decayed;   // tiles of (D_last K)^T: rows are key features, depth is tokens
-  float* new_values;  // N, panels [n / kPanel][kChunk][kPanel]
+  float* k_decayed;            // tiles of (D_last K)^T: rows are key features, depth is tokens
+  float* new_values;           // N, panels [n / kPanel][kChunk][kPanel]
   float *predicted, *outputs;  // K S and O, [kChunk][wide]
   float *kk, *qk, *qk_tiles;
-  float* decay;       // D, [kChunk][kChunk], zero above the diagonal
+  float* decay;  // D, [kChunk][kChunk], zero above the diagonal
 };
 
 std::size_t delta_net_scratch(Index head_dim, Index value_dim) {
@@ -83,7 +83,8 @@ inline void multiply_all(const Tiles& tiles, Index depth, const float* a, Index 
   }
 }
 
-// N_i = R_i - sum over j < i of beta_i kk_ij D_ij N_j, written as panels; R_i = beta_i (v_i - from_start_i predicted_i).
+// N_i = R_i - sum over j < i of beta_i kk_ij D_ij N_j, written as panels; R_i = beta_i (v_i - from_start_i
+// predicted_i).
 inline void solve(const DeltaNetHead& head, const DeltaNetScratch& s, Index tokens, const float* v, const float* beta,
                   const float* from_start) {
   constexpr int kWide = 8;  // vectors of N in registers at a time
@@ -112,7 +113,8 @@ inline void solve(const DeltaNetHead& head, const DeltaNetScratch& s, Index toke
         }
       } else {
         for (Index j = 0; j < i; ++j) {
-          for (int u = 0; u < vectors; ++u) sums[u] = fma(broadcast(coefficients[j]), load(place[u] + j * kPanel), sums[u]);
+          for (int u = 0; u < vectors; ++u)
+            sums[u] = fma(broadcast(coefficients[j]), load(place[u] + j * kPanel), sums[u]);
         }
       }
       for (int u = 0; u < vectors; ++u) store(place[u] + i * kPanel, sums[u]);

@@ -14,7 +14,7 @@ inline Index num_panels(Index columns, bool swiglu) { return div_up(num_groups(c
 
 std::size_t linear_scratch(Index rows, Index columns, bool swiglu) {
   const Index panels = num_panels(columns, swiglu);
-  return static_cast<std::size_t>(panels * kPanel * kDepthBlock    // packed B
+  return static_cast<std::size_t>(panels * kPanel * kDepthBlock      // packed B
                                   + rows * kDepthBlock + kTileSlack  // packed A
                                   + rows * panels * kPanel);         // sums
 }
@@ -63,9 +63,15 @@ void linear_block(const LinearBlock& block) {
   for (Index first = 0; first < block.depth; first += kDepthBlock) {
     const Index depth = least(kDepthBlock, block.depth - first);
     switch (block.weight_type) {
-      case WeightType::bf16: pack_groups<std::uint16_t>(block, first, depth, packed_b); break;
-      case WeightType::f16: pack_groups<F16>(block, first, depth, packed_b); break;
-      case WeightType::f32: pack_groups<float>(block, first, depth, packed_b); break;
+      case WeightType::bf16:
+        pack_groups<std::uint16_t>(block, first, depth, packed_b);
+        break;
+      case WeightType::f16:
+        pack_groups<F16>(block, first, depth, packed_b);
+        break;
+      case WeightType::f32:
+        pack_groups<float>(block, first, depth, packed_b);
+        break;
     }
     pack_tiles(block.x + first, block.x_stride, tiles, depth, packed_a);
     for (Index p = 0; p < panels; ++p) {

@@ -44,9 +44,8 @@ inline void each_vector(Index n, float* y, Lanes lanes) {
 
 void rms_norm_row(const float* x, const float* gain, Index n, float eps, float* y) {
   const F32x16 scale = broadcast(inverse_rms(x, n, eps));
-  each_vector(n, y, [=](Index c, int count) {
-    return mul(mul(load_first(x + c, count), scale), load_first(gain + c, count));
-  });
+  each_vector(
+      n, y, [=](Index c, int count) { return mul(mul(load_first(x + c, count), scale), load_first(gain + c, count)); });
 }
 
 void gated_rms_norm_row(const float* x, const float* z, const float* gain, Index n, float eps, float* y) {
@@ -59,14 +58,18 @@ void gated_rms_norm_row(const float* x, const float* z, const float* gain, Index
 
 void layer_norm_row(const float* x, const float* gain, const float* bias, Index n, float eps, float* y) {
   const float inverse_n = 1.0F / static_cast<float>(n);
-  const float mean = row_sum(n, [x](Index c, int count, F32x16 total) { return add(load_first(x + c, count), total); }) *
-                     inverse_n;
-  const float variance = row_sum(n, [=](Index c, int count, F32x16 total) {
-    // Lanes past the row must not count: there the difference is value - value.
-    const F32x16 value = load_first(x + c, count);
-    const F32x16 away = sub(value, select_less(lane_numbers(), broadcast(static_cast<float>(count)), broadcast(mean), value));
-    return fma(away, away, total);
-  }) * inverse_n;
+  const float mean =
+      row_sum(n, [x](Index c, int count, F32x16 total) { return add(load_first(x + c, count), total); }) * inverse_n;
+  const float variance =
+      row_sum(n,
+              [=](Index c, int count, F32x16 total) {
+                // Lanes past the row must not count: there the difference is value - value.
+                const F32x16 value = load_first(x + c, count);
+                const F32x16 away = sub(
+                    value, select_less(lane_numbers(), broadcast(static_cast<float>(count)), broadcast(mean), value));
+                return fma(away, away, total);
+              }) *
+      inverse_n;
   const F32x16 scale = broadcast(1.0F / __builtin_sqrtf(variance + eps));
   each_vector(n, y, [=](Index c, int count) {
     const F32x16 normed = mul(sub(load_first(x + c, count), broadcast(mean)), scale);
@@ -121,9 +124,12 @@ void short_conv_token(const ShortConvToken& token) {
 
 inline F32x16 load_any(const void* x, WeightType type, Index c, int count) {
   switch (type) {
-    case WeightType::bf16: return load_weight_first(static_cast<const std::uint16_t*>(x) + c, count);
-    case WeightType::f16: return load_weight_first(static_cast<const F16*>(x) + c, count);
-    case WeightType::f32: break;
+    case WeightType::bf16:
+      return load_weight_first(static_cast<const std::uint16_t*>(x) + c, count);
+    case WeightType::f16:
+      return load_weight_first(static_cast<const F16*>(x) + c, count);
+    case WeightType::f32:
+      break;
   }
   return load_first(static_cast<const float*>(x) + c, count);
 }

@@ -2,12 +2,18 @@
 #pragma once
 
 #include "backend/cpu/kernels/kernels.h"
-// The order matters: each uses the words of those before.
+
+// The order matters: each uses the words of those before. Blank lines keep the formatter from sorting them.
 #include "backend/cpu/kernels/vec_math.h"
+
 #include "backend/cpu/kernels/tile.h"
+
 #include "backend/cpu/kernels/linear.h"
+
 #include "backend/cpu/kernels/rows.h"
+
 #include "backend/cpu/kernels/attention.h"
+
 #include "backend/cpu/kernels/delta_net.h"
 
 namespace clef::cpu {

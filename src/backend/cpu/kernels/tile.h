@@ -91,7 +91,8 @@ constexpr Index kTileSlack = 16;  // a tile's last transposed store reaches this
 inline void pack_tiles(const float* rows, Index row_stride, const Tiles& tiles, Index depth, float* out) {
   for (Index t = 0; t < tiles.count; ++t) {
     const Index first = tiles.first(t);
-    pack_transposed16(rows + first * row_stride, row_stride, tiles.height(t), depth, out + first * depth, tiles.height(t));
+    pack_transposed16(rows + first * row_stride, row_stride, tiles.height(t), depth, out + first * depth,
+                      tiles.height(t));
   }
 }
 

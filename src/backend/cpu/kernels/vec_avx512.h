@@ -9,8 +9,8 @@
 namespace clef::cpu {
 namespace {
 
-constexpr int kVecsPerPanel = 2;   // columns of a packed panel / 16
-constexpr int kMaxTileRows = 14;   // 14 * 2 sums + 2 loads + 1 broadcast of 32 registers
+constexpr int kVecsPerPanel = 2;  // columns of a packed panel / 16
+constexpr int kMaxTileRows = 14;  // 14 * 2 sums + 2 loads + 1 broadcast of 32 registers
 
 struct F32x16 {
   __m512 v;
@@ -81,7 +81,8 @@ inline void transpose(F32x16 (&r)[16]) {
   }
   // u[4 g + c]: in its 128-bit lane l, column 4 l + c of rows 4 g ... 4 g + 3.
   for (int c = 0; c < 4; ++c) {
-    const __m512 low01 = _mm512_shuffle_f32x4(u[c], u[4 + c], 0x44), high01 = _mm512_shuffle_f32x4(u[c], u[4 + c], 0xee);
+    const __m512 low01 = _mm512_shuffle_f32x4(u[c], u[4 + c], 0x44),
+                 high01 = _mm512_shuffle_f32x4(u[c], u[4 + c], 0xee);
     const __m512 low23 = _mm512_shuffle_f32x4(u[8 + c], u[12 + c], 0x44),
                  high23 = _mm512_shuffle_f32x4(u[8 + c], u[12 + c], 0xee);
     r[c].v = _mm512_shuffle_f32x4(low01, low23, 0x88);

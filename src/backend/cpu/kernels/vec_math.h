@@ -25,9 +25,7 @@ inline F32x16 exp(F32x16 x) {
   return keep_nan(x, select_less(x, broadcast(kLowest), zero(), mul(p, pow2(n))));
 }
 
-inline F32x16 sigmoid(F32x16 x) {
-  return div(broadcast(1.0F), add(broadcast(1.0F), exp(sub(zero(), x))));
-}
+inline F32x16 sigmoid(F32x16 x) { return div(broadcast(1.0F), add(broadcast(1.0F), exp(sub(zero(), x)))); }
 
 inline F32x16 silu(F32x16 x) { return div(x, add(broadcast(1.0F), exp(sub(zero(), x)))); }
 
