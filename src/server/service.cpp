@@ -12,6 +12,7 @@
 #include "server/inflate.h"
 #include "server/openai_wire.h"
 #include "server/openapi.h"
+#include "server/web_assets.h"
 #include "text/utf8.h"
 
 namespace clef::server {
@@ -197,6 +198,9 @@ std::shared_ptr<Exchange> Service::open(RequestHead head, std::string remote) {
   exchange->head = std::move(head);
   Match match = find_route(exchange->head.path);
   exchange->route = match.route;
+  if (match.route == nullptr && options_.serves_web && find_web_asset(exchange->head.path) != nullptr) {
+    exchange->route = &kWebRoute;
+  }
   exchange->path_model = std::move(match.model);
   exchange->wire = wire_of(exchange->head.path);
   return exchange;
@@ -329,6 +333,9 @@ Response Service::answer_get(const Exchange& exchange) {
       break;
     case RouteId::openapi:
       response.body = openapi_document(options_.version);
+      break;
+    case RouteId::web:
+      response = web_response(*find_web_asset(exchange.head.path), exchange.head);
       break;
     case RouteId::systemone:
     case RouteId::batch:
