@@ -47,7 +47,10 @@ export const derived = (value) => ({ text: value.toFixed(4), value, isDerived: t
  * @param {Share[]} shares
  */
 function markTop(shares) {
-  const top = shares.reduce((best, share, i) => (share.probability.value > (shares[best]?.probability.value ?? -1) ? i : best), 0);
+  const top = shares.reduce(
+    (best, share, i) => (share.probability.value > (shares[best]?.probability.value ?? -1) ? i : best),
+    0,
+  );
   shares.forEach((share, i) => (share.isTop = i === top));
   return shares[top];
 }

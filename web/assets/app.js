@@ -41,7 +41,9 @@ function viewOf(name) {
 }
 
 const main = h('main', { id: 'main' });
-const tabs = new Map(/** @type {ViewName[]} */ (Object.keys(NAMES)).map((name) => [name, h('a', { href: `#${name}` }, NAMES[name])]));
+const tabs = new Map(
+  /** @type {ViewName[]} */ (Object.keys(NAMES)).map((name) => [name, h('a', { href: `#${name}` }, NAMES[name])]),
+);
 const chip = h('button', { type: 'button', class: 'engine-chip', onclick: () => void openSettings() });
 
 /** @type {View | null} */
@@ -63,10 +65,16 @@ async function route() {
     fill(main, view.element);
     view.show?.();
   } catch {
-    fill(main, h('div', { class: 'empty' },
-      h('p', { class: 'title' }, 'This part of the page could not be loaded.'),
-      h('p', {}, 'The server is gone, or another version of it runs now.'),
-      button('Load the page again', () => location.reload())));
+    fill(
+      main,
+      h(
+        'div',
+        { class: 'empty' },
+        h('p', { class: 'title' }, 'This part of the page could not be loaded.'),
+        h('p', {}, 'The server is gone, or another version of it runs now.'),
+        button('Load the page again', () => location.reload()),
+      ),
+    );
   }
 }
 
@@ -84,10 +92,12 @@ async function look() {
   const where = settings.engine ? new URL(settings.engine).host : '';
   const word = WORDS[engine.status];
   chip.className = `engine-chip is-${engine.status}`;
-  fill(chip,
+  fill(
+    chip,
     h('span', { class: 'dot', 'aria-hidden': 'true' }),
     h('span', { class: 'what' }, engine.status === 'down' ? where || 'Engine' : model()),
-    h('span', { class: 'how' }, engine.status === 'ok' ? [engine.device, where].filter(Boolean).join(' · ') : word));
+    h('span', { class: 'how' }, engine.status === 'ok' ? [engine.device, where].filter(Boolean).join(' · ') : word),
+  );
   chip.setAttribute('aria-label', `Engine ${word}${engine.model ? `: ${engine.model}` : ''}. Open settings`);
   chip.title = engine.reason;
 }
@@ -101,17 +111,34 @@ function start() {
   applyTheme();
   if (mustReload()) return reload();
   document.body.append(
-    h('a', { class: 'skip', href: '#main', onclick: (/** @type {Event} */ event) => {
-      event.preventDefault();
-      main.tabIndex = -1;
-      main.focus();
-    } }, 'Skip to content'),
-    h('header', { class: 'top' },
-      h('a', { class: 'brand', href: '#ask' }, h('span', { class: 'glyph', 'aria-hidden': 'true' }, h('i'), h('i'), h('i')), 'cleffa'),
+    h(
+      'a',
+      {
+        class: 'skip',
+        href: '#main',
+        onclick: (/** @type {Event} */ event) => {
+          event.preventDefault();
+          main.tabIndex = -1;
+          main.focus();
+        },
+      },
+      'Skip to content',
+    ),
+    h(
+      'header',
+      { class: 'top' },
+      h(
+        'a',
+        { class: 'brand', href: '#ask' },
+        h('span', { class: 'glyph', 'aria-hidden': 'true' }, h('i'), h('i'), h('i')),
+        'cleffa',
+      ),
       h('nav', { 'aria-label': 'Views' }, ...tabs.values()),
       chip,
-      button('Settings', () => void openSettings(), { icon: 'gear', quiet: true, class: 'plain' })),
-    main);
+      button('Settings', () => void openSettings(), { icon: 'gear', quiet: true, class: 'plain' }),
+    ),
+    main,
+  );
   window.addEventListener('hashchange', () => void route());
   document.addEventListener('open-settings', () => void openSettings());
   document.addEventListener('settings', () => {

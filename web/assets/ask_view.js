@@ -50,7 +50,12 @@ export async function runRequest(request, view, { keeps = true, ...options } = {
  * @param {{ model: () => string }} engine
  */
 export function askView({ model }) {
-  const state = stateEditor({ label: 'State', placeholder: 'A ticket, a comment, an order: what the questions are about', rows: 10, onchange });
+  const state = stateEditor({
+    label: 'State',
+    placeholder: 'A ticket, a comment, an order: what the questions are about',
+    rows: 10,
+    onchange,
+  });
   const questions = questionEditor({ label: 'Questions', onchange });
   const output = h('section', { class: 'output', 'aria-label': 'Answers', tabindex: '-1' });
   /** @type {Run | null} */
@@ -62,12 +67,21 @@ export function askView({ model }) {
 
   const askButton = button('Ask', () => void run(), { class: 'primary ask' });
   const hint = h('span', { class: 'remark' }, /Mac|iPhone|iPad/.test(navigator.platform) ? '⌘ Enter' : 'Ctrl Enter');
-  const templates = h('div', { class: 'row wrap templates', role: 'group', 'aria-label': 'Templates' },
-    ...TEMPLATES.map((template) => button(template.name, () => {
-      state.set(template.kind, template.state);
-      questions.set(template.questions);
-      announce(`Template ${template.name}`);
-    }, { class: 'chip' })));
+  const templates = h(
+    'div',
+    { class: 'row wrap templates', role: 'group', 'aria-label': 'Templates' },
+    ...TEMPLATES.map((template) =>
+      button(
+        template.name,
+        () => {
+          state.set(template.kind, template.state);
+          questions.set(template.questions);
+          announce(`Template ${template.name}`);
+        },
+        { class: 'chip' },
+      ),
+    ),
+  );
 
   function onchange() {
     askButton.disabled = false;
@@ -77,16 +91,60 @@ export function askView({ model }) {
     if (!latest) return;
     const run = latest;
     const isPinned = pinned === run;
-    fill(output,
-      pinned && !isPinned ? h('p', { class: 'comparison' }, h('span', { class: 'swatch is-before' }), 'before', h('span', { class: 'swatch is-now' }), 'now',
-        button('Stop comparing', () => { pinned = null; show(); }, { class: 'link' })) : null,
-      pinned && isPinned ? h('p', { class: 'comparison' }, icon('pin'), 'The next run is compared with this one.',
-        button('Let go', () => { pinned = null; show(); }, { class: 'link' })) : null,
+    fill(
+      output,
+      pinned && !isPinned
+        ? h(
+            'p',
+            { class: 'comparison' },
+            h('span', { class: 'swatch is-before' }),
+            'before',
+            h('span', { class: 'swatch is-now' }),
+            'now',
+            button(
+              'Stop comparing',
+              () => {
+                pinned = null;
+                show();
+              },
+              { class: 'link' },
+            ),
+          )
+        : null,
+      pinned && isPinned
+        ? h(
+            'p',
+            { class: 'comparison' },
+            icon('pin'),
+            'The next run is compared with this one.',
+            button(
+              'Let go',
+              () => {
+                pinned = null;
+                show();
+              },
+              { class: 'link' },
+            ),
+          )
+        : null,
       runPanel(run, {
         before: pinned && !isPinned ? pinned : undefined,
         needsKey: keyOf(run.engine) !== '',
-        actions: [isPinned ? null : button('Compare with the next', () => { pinned = run; show(); announce('The next run is compared with this one'); }, { icon: 'pin', class: 'link' })],
-      }));
+        actions: [
+          isPinned
+            ? null
+            : button(
+                'Compare with the next',
+                () => {
+                  pinned = run;
+                  show();
+                  announce('The next run is compared with this one');
+                },
+                { icon: 'pin', class: 'link' },
+              ),
+        ],
+      }),
+    );
   }
 
   async function run() {
@@ -102,7 +160,13 @@ export function askView({ model }) {
       fill(output, notice(new Problem('This cannot be asked yet', { flaws, status: 422 })));
       return;
     }
-    const request = requestText([['state', state.value()], ['questions', questions.value()]], model());
+    const request = requestText(
+      [
+        ['state', state.value()],
+        ['questions', questions.value()],
+      ],
+      model(),
+    );
     controller = new AbortController();
     fill(askButton, 'Stop');
     output.setAttribute('aria-busy', 'true');
@@ -119,21 +183,39 @@ export function askView({ model }) {
     }
   }
 
-  const element = h('div', { class: 'view ask-view' },
-    h('section', { class: 'input', 'aria-label': 'Request' },
+  const element = h(
+    'div',
+    { class: 'view ask-view' },
+    h(
+      'section',
+      { class: 'input', 'aria-label': 'Request' },
       h('h1', { class: 'hidden' }, 'Ask'),
-      templates, state.element, questions.element,
-      h('div', { class: 'row submit' }, askButton, hint)),
-    output);
+      templates,
+      state.element,
+      questions.element,
+      h('div', { class: 'row submit' }, askButton, hint),
+    ),
+    output,
+  );
   element.addEventListener('keydown', (event) => {
     if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
       event.preventDefault();
       void run();
     }
   });
-  fill(output, h('div', { class: 'empty' },
-    h('p', { class: 'title' }, 'Every option gets a probability.'),
-    h('p', {}, 'One pass of the network decides all questions together. Pick a template or write your own, then ask.')));
+  fill(
+    output,
+    h(
+      'div',
+      { class: 'empty' },
+      h('p', { class: 'title' }, 'Every option gets a probability.'),
+      h(
+        'p',
+        {},
+        'One pass of the network decides all questions together. Pick a template or write your own, then ask.',
+      ),
+    ),
+  );
   state.set(TEMPLATES[0].kind, TEMPLATES[0].state);
   questions.set(TEMPLATES[0].questions);
 

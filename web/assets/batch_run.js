@@ -135,13 +135,17 @@ export class BatchRun {
     let failure = null;
     try {
       if (lines.length > 0 && !signal.aborted) {
-        await askBatch(lines, (place, line) => {
-          const index = indices[place];
-          if (index === undefined || signal.aborted || !this.callbacks.onanswer(index, line)) return;
-          open.delete(index);
-          this.numFailures = 0;
-          this.times.push(performance.now());
-        }, signal);
+        await askBatch(
+          lines,
+          (place, line) => {
+            const index = indices[place];
+            if (index === undefined || signal.aborted || !this.callbacks.onanswer(index, line)) return;
+            open.delete(index);
+            this.numFailures = 0;
+            this.times.push(performance.now());
+          },
+          signal,
+        );
       }
       if (open.size > 0 && !signal.aborted) failure = new Problem('The engine left rows out', { status: 503 });
     } catch (error) {
@@ -150,7 +154,10 @@ export class BatchRun {
     // Stopped meanwhile, or started anew with other rows: then what this one held does not come back.
     if (numStarts === this.numStarts) this.waiting = [...open, ...this.waiting].sort((a, b) => a - b);
     if (failure === null || signal.aborted) return 0;
-    const problem = failure instanceof Problem ? failure : new Problem('This page made a mistake', { said: String(failure), status: 1 });
+    const problem =
+      failure instanceof Problem
+        ? failure
+        : new Problem('This page made a mistake', { said: String(failure), status: 1 });
     this.numFailures += 1;
     this.problem = problem;
     if (problem.isTransient && this.numFailures < MAX_FAILURES) {

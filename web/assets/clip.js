@@ -19,7 +19,10 @@ const SEEK_LIMIT_MS = 10_000;
  */
 const event = (target, type) =>
   new Promise((resolve, reject) => {
-    const limit = setTimeout(() => reject(new Error('the browser cannot find the frames of this video')), SEEK_LIMIT_MS);
+    const limit = setTimeout(
+      () => reject(new Error('the browser cannot find the frames of this video')),
+      SEEK_LIMIT_MS,
+    );
     const settle = (/** @type {() => void} */ then) => () => {
       clearTimeout(limit);
       target.removeEventListener(type, good);

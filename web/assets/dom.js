@@ -129,9 +129,12 @@ export function button(label, onclick, { icon: name, quiet, ...props } = {}) {
  */
 export function segments(label, choices, chosen, onchange) {
   const buttons = new Map(
-    choices.map(([key, text]) => [key, button(text, () => {
-      if (key !== chosen && onchange(key) !== false) set(key);
-    })]),
+    choices.map(([key, text]) => [
+      key,
+      button(text, () => {
+        if (key !== chosen && onchange(key) !== false) set(key);
+      }),
+    ]),
   );
   /** @param {Key} key */
   const set = (key) => {

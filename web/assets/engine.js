@@ -71,7 +71,10 @@ const query = () => (settings.confidence === '' ? '' : `?confidence=${encodeURIC
  * @throws {Problem}
  */
 export async function ask(request, { signal, cacheKey } = {}) {
-  const headers = fields({ 'Content-Type': 'application/json', ...(cacheKey ? { 'X-Clef-Prefix-Cache': cacheKey } : {}) });
+  const headers = fields({
+    'Content-Type': 'application/json',
+    ...(cacheKey ? { 'X-Clef-Prefix-Cache': cacheKey } : {}),
+  });
   const began = performance.now();
   const response = await send(`/v1/systemone${query()}`, { method: 'POST', headers, body: request, signal });
   if (!response.ok) throw await failure(response);
@@ -81,7 +84,10 @@ export async function ask(request, { signal, cacheKey } = {}) {
   try {
     body = parseJson(text);
   } catch (error) {
-    throw new Problem('The answer is no JSON', { said: text.slice(0, 200), advice: `Does a Clef engine run there? ${error}` });
+    throw new Problem('The answer is no JSON', {
+      said: text.slice(0, 200),
+      advice: `Does a Clef engine run there? ${error}`,
+    });
   }
   return {
     text,

@@ -59,16 +59,24 @@ async function inStore(mode, work, otherwise) {
 
 /** Newest first. @returns {Promise<Run[]>} */
 export async function allRuns() {
-  const runs = await inStore('readonly', (store) => store.getAll(), () => [...spare.values()]);
+  const runs = await inStore(
+    'readonly',
+    (store) => store.getAll(),
+    () => [...spare.values()],
+  );
   return runs.sort((a, b) => b.when - a.when);
 }
 
 /** @param {Run} run */
 export async function addRun(run) {
-  await inStore('readwrite', (store) => store.put(run), () => {
-    spare.set(run.id, run);
-    return run.id;
-  });
+  await inStore(
+    'readwrite',
+    (store) => store.put(run),
+    () => {
+      spare.set(run.id, run);
+      return run.id;
+    },
+  );
   let bytes = 0;
   const runs = await allRuns();
   const old = runs.filter((one, i) => (bytes += one.request.length + one.response.length) > MAX_BYTES || i >= MAX_RUNS);
@@ -76,15 +84,25 @@ export async function addRun(run) {
 }
 
 /** @param {string} id */
-export const removeRun = (id) => inStore('readwrite', (store) => store.delete(id), () => {
-  spare.delete(id);
-  return undefined;
-});
+export const removeRun = (id) =>
+  inStore(
+    'readwrite',
+    (store) => store.delete(id),
+    () => {
+      spare.delete(id);
+      return undefined;
+    },
+  );
 
-export const clearRuns = () => inStore('readwrite', (store) => store.clear(), () => {
-  spare.clear();
-  return undefined;
-});
+export const clearRuns = () =>
+  inStore(
+    'readwrite',
+    (store) => store.clear(),
+    () => {
+      spare.clear();
+      return undefined;
+    },
+  );
 
 /** @param {Run} run @returns {string} the state's beginning */
 export function titleOf(run) {
@@ -105,7 +123,8 @@ export function numPictures(run) {
 }
 
 /** @param {Run[]} runs */
-export const toFile = (runs) => new Blob([JSON.stringify({ format: FORMAT, version: 1, runs }, null, 1)], { type: 'application/json' });
+export const toFile = (runs) =>
+  new Blob([JSON.stringify({ format: FORMAT, version: 1, runs }, null, 1)], { type: 'application/json' });
 
 /**
  * The runs of a file.
@@ -120,11 +139,16 @@ export function fromFile(text) {
   } catch {
     throw new Error('The file is no JSON');
   }
-  if (file?.format !== FORMAT || file.version !== 1 || !Array.isArray(file.runs)) throw new Error('The file holds no runs of this page');
+  if (file?.format !== FORMAT || file.version !== 1 || !Array.isArray(file.runs))
+    throw new Error('The file holds no runs of this page');
   return file.runs.map((/** @type {Record<string, unknown>} */ run, /** @type {number} */ i) => {
     const { id, when, view, engine, query, request, response, latencyMs, requestId, timing } = run ?? {};
     const texts = [id, engine, query, request, response, requestId, timing];
-    const isRun = texts.every((one) => typeof one === 'string') && typeof when === 'number' && typeof latencyMs === 'number' && (view === 'ask' || view === 'see');
+    const isRun =
+      texts.every((one) => typeof one === 'string') &&
+      typeof when === 'number' &&
+      typeof latencyMs === 'number' &&
+      (view === 'ask' || view === 'see');
     if (!isRun) throw new Error(`Run ${i + 1} of the file is incomplete`);
     try {
       if (asText(at(parseJson(String(response)), 'model')) === undefined) throw new Error();

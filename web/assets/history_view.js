@@ -12,7 +12,10 @@ const MAX_SHOWN_ANSWERS = 4;
 function timeOf(when) {
   const date = new Date(when);
   const isToday = date.toDateString() === new Date().toDateString();
-  return date.toLocaleString(undefined, isToday ? { timeStyle: 'medium' } : { dateStyle: 'medium', timeStyle: 'short' });
+  return date.toLocaleString(
+    undefined,
+    isToday ? { timeStyle: 'medium' } : { dateStyle: 'medium', timeStyle: 'short' },
+  );
 }
 
 /**
@@ -26,28 +29,42 @@ export function historyView({ open }) {
   const list = h('ul', { class: 'runs' });
   const remark = h('p', { class: 'remark', role: 'status' });
 
-  const compare = button('Compare the two', () => {
-    const [now, before] = runs.filter((run) => chosen.has(run.id));
-    open(now, before);
-  }, { disabled: true });
-  const save = button('Save as a file', () => {
-    const picked = chosen.size > 0 ? runs.filter((run) => chosen.has(run.id)) : runs;
-    saveFile('clef-runs.json', toFile(picked));
-    announce(`${picked.length} runs saved`);
-  }, { icon: 'download' });
-  const file = h('input', { type: 'file', accept: '.json,application/json', id: newId(), class: 'hidden', onchange: async () => {
-    const [picked] = file.files ?? [];
-    if (!picked) return;
-    try {
-      const read = fromFile(await picked.text());
-      for (const run of read) await addRun(run);
-      remark.textContent = `${read.length} runs read from ${picked.name}`;
-    } catch (error) {
-      remark.textContent = `${picked.name}: ${error instanceof Error ? error.message : error}`;
-    }
-    file.value = '';
-    await draw();
-  } });
+  const compare = button(
+    'Compare the two',
+    () => {
+      const [now, before] = runs.filter((run) => chosen.has(run.id));
+      open(now, before);
+    },
+    { disabled: true },
+  );
+  const save = button(
+    'Save as a file',
+    () => {
+      const picked = chosen.size > 0 ? runs.filter((run) => chosen.has(run.id)) : runs;
+      saveFile('clef-runs.json', toFile(picked));
+      announce(`${picked.length} runs saved`);
+    },
+    { icon: 'download' },
+  );
+  const file = h('input', {
+    type: 'file',
+    accept: '.json,application/json',
+    id: newId(),
+    class: 'hidden',
+    onchange: async () => {
+      const [picked] = file.files ?? [];
+      if (!picked) return;
+      try {
+        const read = fromFile(await picked.text());
+        for (const run of read) await addRun(run);
+        remark.textContent = `${read.length} runs read from ${picked.name}`;
+      } catch (error) {
+        remark.textContent = `${picked.name}: ${error instanceof Error ? error.message : error}`;
+      }
+      file.value = '';
+      await draw();
+    },
+  });
 
   function tell() {
     compare.disabled = chosen.size !== 2;
@@ -58,43 +75,97 @@ export function historyView({ open }) {
   /** @param {Run} run */
   function row(run) {
     const answers = answersOf(parseJson(run.response));
-    const check = h('input', { type: 'checkbox', 'aria-label': `Choose the run of ${timeOf(run.when)}`, checked: chosen.has(run.id), onchange: () => {
-      if (check.checked) chosen.add(run.id);
-      else chosen.delete(run.id);
-      tell();
-    } });
+    const check = h('input', {
+      type: 'checkbox',
+      'aria-label': `Choose the run of ${timeOf(run.when)}`,
+      checked: chosen.has(run.id),
+      onchange: () => {
+        if (check.checked) chosen.add(run.id);
+        else chosen.delete(run.id);
+        tell();
+      },
+    });
     const pictures = numPictures(run);
-    return h('li', { class: 'card past' }, check,
-      h('button', { type: 'button', class: 'summary', onclick: () => open(run) },
-        h('span', { class: 'when' }, timeOf(run.when), pictures > 0 ? ` · ${pictures} picture${pictures > 1 ? 's' : ''}` : ''),
+    return h(
+      'li',
+      { class: 'card past' },
+      check,
+      h(
+        'button',
+        { type: 'button', class: 'summary', onclick: () => open(run) },
+        h(
+          'span',
+          { class: 'when' },
+          timeOf(run.when),
+          pictures > 0 ? ` · ${pictures} picture${pictures > 1 ? 's' : ''}` : '',
+        ),
         h('span', { class: 'gist' }, titleOf(run)),
-        h('span', { class: 'verdicts' }, ...answers.slice(0, MAX_SHOWN_ANSWERS).map((answer) => {
-          const top = topShare(answer);
-          return h('span', {}, `${answer.id} `, h('strong', {}, answer.verdict), top ? ` ${top.probability.text}` : '');
-        }), answers.length > MAX_SHOWN_ANSWERS ? h('span', {}, `and ${answers.length - MAX_SHOWN_ANSWERS} more`) : null)),
-      button(`Delete the run of ${timeOf(run.when)}`, async () => {
-        await removeRun(run.id);
-        chosen.delete(run.id);
-        await draw();
-      }, { icon: 'close', quiet: true, class: 'tiny' }));
+        h(
+          'span',
+          { class: 'verdicts' },
+          ...answers.slice(0, MAX_SHOWN_ANSWERS).map((answer) => {
+            const top = topShare(answer);
+            return h(
+              'span',
+              {},
+              `${answer.id} `,
+              h('strong', {}, answer.verdict),
+              top ? ` ${top.probability.text}` : '',
+            );
+          }),
+          answers.length > MAX_SHOWN_ANSWERS ? h('span', {}, `and ${answers.length - MAX_SHOWN_ANSWERS} more`) : null,
+        ),
+      ),
+      button(
+        `Delete the run of ${timeOf(run.when)}`,
+        async () => {
+          await removeRun(run.id);
+          chosen.delete(run.id);
+          await draw();
+        },
+        { icon: 'close', quiet: true, class: 'tiny' },
+      ),
+    );
   }
 
   async function draw() {
     runs = await allRuns();
     fill(list, ...runs.map(row));
     if (runs.length === 0) {
-      fill(list, h('li', { class: 'empty' }, h('p', { class: 'title' }, 'No runs yet.'),
-        h('p', {}, 'What you ask is kept here, in this browser alone, until you delete it.')));
+      fill(
+        list,
+        h(
+          'li',
+          { class: 'empty' },
+          h('p', { class: 'title' }, 'No runs yet.'),
+          h('p', {}, 'What you ask is kept here, in this browser alone, until you delete it.'),
+        ),
+      );
     }
     tell();
   }
   document.addEventListener('history', () => void draw());
 
   return {
-    element: h('div', { class: 'view history-view' },
-      h('div', { class: 'row between wrap' }, h('h1', {}, 'History'),
-        h('div', { class: 'row wrap' }, compare, save, h('label', { class: 'button', for: file.id }, 'Open a file'), file)),
-      remark, list),
+    element: h(
+      'div',
+      { class: 'view history-view' },
+      h(
+        'div',
+        { class: 'row between wrap' },
+        h('h1', {}, 'History'),
+        h(
+          'div',
+          { class: 'row wrap' },
+          compare,
+          save,
+          h('label', { class: 'button', for: file.id }, 'Open a file'),
+          file,
+        ),
+      ),
+      remark,
+      list,
+    ),
     show: () => void draw(),
   };
 }

@@ -37,7 +37,16 @@ const SPACE = /[ \t\n\r]*/y;
 const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y;
 const WORD = /true|false|null/y;
 const PLAIN = /[^"\\\u0000-\u001f]*/y;
-const ESCAPES = new Map([['"', '"'], ['\\', '\\'], ['/', '/'], ['b', '\b'], ['f', '\f'], ['n', '\n'], ['r', '\r'], ['t', '\t']]);
+const ESCAPES = new Map([
+  ['"', '"'],
+  ['\\', '\\'],
+  ['/', '/'],
+  ['b', '\b'],
+  ['f', '\f'],
+  ['n', '\n'],
+  ['r', '\r'],
+  ['t', '\t'],
+]);
 
 class Parser {
   /** @param {string} text */
@@ -138,7 +147,10 @@ class Parser {
         this.at += 1;
         return result;
       }
-      if (next !== '\\') this.fail(next === undefined ? 'expected a closing quote' : 'a line end or control character in a string: write \\n');
+      if (next !== '\\')
+        this.fail(
+          next === undefined ? 'expected a closing quote' : 'a line end or control character in a string: write \\n',
+        );
       result += this.escape();
     }
   }
@@ -191,9 +203,18 @@ export function writeJson(value, indent = 0, margin = '') {
   };
   const colon = indent === 0 ? ':' : ': ';
   if (value instanceof Map) {
-    return enclose([...value].map(([name, member]) => JSON.stringify(name) + colon + writeJson(member, indent, inner)), '{', '}');
+    return enclose(
+      [...value].map(([name, member]) => JSON.stringify(name) + colon + writeJson(member, indent, inner)),
+      '{',
+      '}',
+    );
   }
-  if (Array.isArray(value)) return enclose(value.map((item) => writeJson(item, indent, inner)), '[', ']');
+  if (Array.isArray(value))
+    return enclose(
+      value.map((item) => writeJson(item, indent, inner)),
+      '[',
+      ']',
+    );
   return JSON.stringify(value);
 }
 

@@ -91,3 +91,18 @@ export function frameOf(video, longestSide, name) {
 
 /** The picture files of what was dropped, pasted or chosen. @param {DataTransfer | null} transfer */
 export const pictureFiles = (transfer) => [...(transfer?.files ?? [])].filter((file) => file.type.startsWith('image/'));
+
+/**
+ * The bytes of a data URL.
+ * @param {string} url
+ */
+export function dataBlob(url) {
+  const found = /^data:([a-z]+\/[a-z0-9.+-]+);base64,(.*)$/s.exec(url);
+  if (!found) return null;
+  try {
+    const bytes = Uint8Array.from(atob(found[2]), (character) => character.charCodeAt(0));
+    return new File([bytes], 'picture', { type: found[1] });
+  } catch {
+    return null;
+  }
+}

@@ -16,7 +16,10 @@ export class Problem extends Error {
    * @param {string} [more.said] the engine's own words
    * @param {string} [more.requestId]
    */
-  constructor(title, { advice = '', flaws = [], status = 0, retryAfterMs = null, place = null, said = '', requestId = '' } = {}) {
+  constructor(
+    title,
+    { advice = '', flaws = [], status = 0, retryAfterMs = null, place = null, said = '', requestId = '' } = {},
+  ) {
     super(title);
     this.title = title;
     this.advice = advice;
@@ -30,7 +33,9 @@ export class Problem extends Error {
 
   /** Worth the same request again, later. */
   get isTransient() {
-    return this.status === 0 || this.status === 429 || this.status === 503 || this.status === 504 || this.status === 529;
+    return (
+      this.status === 0 || this.status === 429 || this.status === 503 || this.status === 504 || this.status === 529
+    );
   }
 }
 
@@ -78,7 +83,8 @@ const BY_STATUS = {
 export function problemOf(status, body, fields = {}) {
   const said = String(at(body, 'message') ?? at(body, 'detail', 'message') ?? at(body, 'error', 'message') ?? '');
   let [title, advice] = BY_STATUS[status] ?? [`The engine answered with status ${status}`, ''];
-  if (status === 401 && /is needed/.test(said)) [title, advice] = ['The engine wants an API key', 'Set it in the settings.'];
+  if (status === 401 && /is needed/.test(said))
+    [title, advice] = ['The engine wants an API key', 'Set it in the settings.'];
   const place = status === 401 || status === 404 ? /** @type {const} */ ('settings') : null;
   return new Problem(title, { advice, flaws: flawsOf(body), status, said, place, ...fields });
 }

@@ -40,7 +40,13 @@ export function questionEditor({ label, onchange }) {
   let open = null;
 
   const list = h('ol', { class: 'questions' });
-  const area = h('textarea', { id: newId(), rows: 16, spellcheck: 'false', class: 'code', 'aria-label': 'Questions as JSON' });
+  const area = h('textarea', {
+    id: newId(),
+    rows: 16,
+    spellcheck: 'false',
+    class: 'code',
+    'aria-label': 'Questions as JSON',
+  });
   const flawList = h('ul', { class: 'flaws', 'aria-live': 'polite', hidden: true });
 
   /** @returns {Flaw[]} */
@@ -80,39 +86,97 @@ export function questionEditor({ label, onchange }) {
     };
     const rows = Array.from({ length: num }, (_, i) => {
       const name = isChoice ? `Option ${i + 1}` : `Level ${i}`;
-      return h('li', { class: 'part' },
+      return h(
+        'li',
+        { class: 'part' },
         h('span', { class: 'mark', 'aria-hidden': 'true' }, isChoice ? '○' : String(i)),
         isChoice
-          ? h('div', { class: 'pair' },
-              input(name, q.options[i].label, (text) => { q.options[i].label = text; changed(); }, { placeholder: 'name', class: 'name' }),
-              input(`${name}: what it means`, q.options[i].description, (text) => { q.options[i].description = text; changed(); }, { placeholder: 'what it means (optional)' }))
-          : input(name, q.levels[i], (text) => { q.levels[i] = text; changed(); }, { placeholder: i === 0 ? 'the lowest level' : 'the next level up' }),
+          ? h(
+              'div',
+              { class: 'pair' },
+              input(
+                name,
+                q.options[i].label,
+                (text) => {
+                  q.options[i].label = text;
+                  changed();
+                },
+                { placeholder: 'name', class: 'name' },
+              ),
+              input(
+                `${name}: what it means`,
+                q.options[i].description,
+                (text) => {
+                  q.options[i].description = text;
+                  changed();
+                },
+                { placeholder: 'what it means (optional)' },
+              ),
+            )
+          : input(
+              name,
+              q.levels[i],
+              (text) => {
+                q.levels[i] = text;
+                changed();
+              },
+              { placeholder: i === 0 ? 'the lowest level' : 'the next level up' },
+            ),
         button(`Move ${name} up`, () => move(i, i - 1), { icon: 'up', quiet: true, class: 'tiny', disabled: i === 0 }),
-        button(`Remove ${name}`, () => {
-          (isChoice ? q.options : q.levels).splice(i, 1);
+        button(
+          `Remove ${name}`,
+          () => {
+            (isChoice ? q.options : q.levels).splice(i, 1);
+            redraw();
+            changed();
+          },
+          { icon: 'close', quiet: true, class: 'tiny' },
+        ),
+      );
+    });
+    return h(
+      'div',
+      { class: 'parts' },
+      h('ul', {}, ...rows),
+      button(
+        isChoice ? 'Add an option' : 'Add a level',
+        () => {
+          if (isChoice) q.options.push({ label: '', description: '' });
+          else q.levels.push('');
           redraw();
           changed();
-        }, { icon: 'close', quiet: true, class: 'tiny' }));
-    });
-    return h('div', { class: 'parts' },
-      h('ul', {}, ...rows),
-      button(isChoice ? 'Add an option' : 'Add a level', () => {
-        if (isChoice) q.options.push({ label: '', description: '' });
-        else q.levels.push('');
-        redraw();
-        changed();
-        /** @type {NodeListOf<HTMLInputElement>} */ (list.querySelectorAll('.is-open .part input:first-child')).item(num)?.focus();
-      }, { icon: 'plus', class: 'link' }));
+          /** @type {NodeListOf<HTMLInputElement>} */ (list.querySelectorAll('.is-open .part input:first-child'))
+            .item(num)
+            ?.focus();
+        },
+        { icon: 'plus', class: 'link' },
+      ),
+    );
   }
 
   /** @param {Question} q */
   function bodyOf(q) {
     const body = h('div', { class: 'body' });
     const draw = () => {
-      const id = input('Name', q.id, (text) => { q.id = text; changed(); }, { class: 'name' });
+      const id = input(
+        'Name',
+        q.id,
+        (text) => {
+          q.id = text;
+          changed();
+        },
+        { class: 'name' },
+      );
       id.removeAttribute('aria-label');
-      const instructions = h('textarea', { rows: 2, value: q.instructions, placeholder: 'the question itself; without one the model reads the name',
-        oninput: () => { q.instructions = instructions.value; changed(); } });
+      const instructions = h('textarea', {
+        rows: 2,
+        value: q.instructions,
+        placeholder: 'the question itself; without one the model reads the name',
+        oninput: () => {
+          q.instructions = instructions.value;
+          changed();
+        },
+      });
       const types = segments('Type', TYPES, q.type, (type) => {
         q.type = type;
         while (type === 'choice' && q.options.length < 2) q.options.push({ label: '', description: '' });
@@ -120,15 +184,51 @@ export function questionEditor({ label, onchange }) {
         draw();
         changed();
       });
-      fill(body,
-        h('div', { class: 'row wrap' }, field('Name', id), h('div', { class: 'field' }, h('span', { class: 'label' }, 'Answer'), types.element)),
+      fill(
+        body,
+        h(
+          'div',
+          { class: 'row wrap' },
+          field('Name', id),
+          h('div', { class: 'field' }, h('span', { class: 'label' }, 'Answer'), types.element),
+        ),
         field('Question', instructions),
         q.type === 'noul'
-          ? h('details', { open: q.yes !== '' || q.no !== '' }, h('summary', {}, 'What yes and no mean'),
-              h('div', { class: 'pair' },
-                field('Yes', input('Yes', q.yes, (text) => { q.yes = text; changed(); }, { placeholder: "the model's own words" })),
-                field('No', input('No', q.no, (text) => { q.no = text; changed(); }, { placeholder: "the model's own words" }))))
-          : partsOf(q, draw));
+          ? h(
+              'details',
+              { open: q.yes !== '' || q.no !== '' },
+              h('summary', {}, 'What yes and no mean'),
+              h(
+                'div',
+                { class: 'pair' },
+                field(
+                  'Yes',
+                  input(
+                    'Yes',
+                    q.yes,
+                    (text) => {
+                      q.yes = text;
+                      changed();
+                    },
+                    { placeholder: "the model's own words" },
+                  ),
+                ),
+                field(
+                  'No',
+                  input(
+                    'No',
+                    q.no,
+                    (text) => {
+                      q.no = text;
+                      changed();
+                    },
+                    { placeholder: "the model's own words" },
+                  ),
+                ),
+              ),
+            )
+          : partsOf(q, draw),
+      );
     };
     draw();
     return body;
@@ -138,31 +238,56 @@ export function questionEditor({ label, onchange }) {
   function cardOf(q) {
     const isOpen = q === open;
     const index = questions.indexOf(q);
-    const summary = q.type === 'choice' ? q.options.map((o) => o.label).join(' · ') : q.type === 'score' ? q.levels.join(' < ') : 'yes · no';
-    const toggle = h('button', {
-      type: 'button', class: 'summary', 'aria-expanded': String(isOpen),
-      onclick: () => {
-        open = isOpen ? null : q;
-        draw();
-        /** @type {HTMLElement} */ (list.children[index].querySelector('.summary')).focus();
+    const summary =
+      q.type === 'choice'
+        ? q.options.map((o) => o.label).join(' · ')
+        : q.type === 'score'
+          ? q.levels.join(' < ')
+          : 'yes · no';
+    const toggle = h(
+      'button',
+      {
+        type: 'button',
+        class: 'summary',
+        'aria-expanded': String(isOpen),
+        onclick: () => {
+          open = isOpen ? null : q;
+          draw();
+          /** @type {HTMLElement} */ (list.children[index].querySelector('.summary')).focus();
+        },
       },
-    },
-    h('span', { class: 'name' }, q.id || 'unnamed'),
-    h('span', { class: 'kind' }, TYPE_NAMES[q.type]),
-    isOpen ? null : h('span', { class: 'gist' }, q.instructions || summary));
-    return h('li', { class: isOpen ? 'card question is-open' : 'card question' },
-      h('div', { class: 'row head' }, toggle,
-        button(`Move ${q.id || 'question'} up`, () => {
-          questions.splice(index - 1, 0, ...questions.splice(index, 1));
-          draw();
-          changed();
-        }, { icon: 'up', quiet: true, class: 'tiny', disabled: index === 0 }),
-        button(`Remove ${q.id || 'question'}`, () => {
-          questions.splice(index, 1);
-          draw();
-          changed();
-        }, { icon: 'close', quiet: true, class: 'tiny' })),
-      isOpen ? bodyOf(q) : null);
+      h('span', { class: 'name' }, q.id || 'unnamed'),
+      h('span', { class: 'kind' }, TYPE_NAMES[q.type]),
+      isOpen ? null : h('span', { class: 'gist' }, q.instructions || summary),
+    );
+    return h(
+      'li',
+      { class: isOpen ? 'card question is-open' : 'card question' },
+      h(
+        'div',
+        { class: 'row head' },
+        toggle,
+        button(
+          `Move ${q.id || 'question'} up`,
+          () => {
+            questions.splice(index - 1, 0, ...questions.splice(index, 1));
+            draw();
+            changed();
+          },
+          { icon: 'up', quiet: true, class: 'tiny', disabled: index === 0 },
+        ),
+        button(
+          `Remove ${q.id || 'question'}`,
+          () => {
+            questions.splice(index, 1);
+            draw();
+            changed();
+          },
+          { icon: 'close', quiet: true, class: 'tiny' },
+        ),
+      ),
+      isOpen ? bodyOf(q) : null,
+    );
   }
 
   function draw() {
@@ -173,41 +298,62 @@ export function questionEditor({ label, onchange }) {
     tell();
   }
 
-  const add = button('Add a question', () => {
-    let number = questions.length + 1;
-    while (questions.some((q) => q.id === `question_${number}`)) number += 1;
-    open = question({ id: `question_${number}` });
-    questions.push(open);
-    draw();
-    changed();
-    const name = /** @type {HTMLInputElement | null} */ (list.querySelector('.is-open input'));
-    name?.focus();
-    name?.select();
-  }, { icon: 'plus', class: 'add' });
+  const add = button(
+    'Add a question',
+    () => {
+      let number = questions.length + 1;
+      while (questions.some((q) => q.id === `question_${number}`)) number += 1;
+      open = question({ id: `question_${number}` });
+      questions.push(open);
+      draw();
+      changed();
+      const name = /** @type {HTMLInputElement | null} */ (list.querySelector('.is-open input'));
+      name?.focus();
+      name?.select();
+    },
+    { icon: 'plus', class: 'add' },
+  );
 
-  const modes = segments('How the questions are written', [['form', 'Form'], ['json', 'JSON']], /** @type {'form' | 'json'} */ ('form'), (next) => {
-    if (next === 'json') {
-      area.value = writeJson(questionsToWire(questions), 2);
-    } else {
-      const found = flaws();
-      const read = found.length > 0 ? found[0] : questionsFromWire(parseJson(area.value));
-      if (!Array.isArray(read)) {
-        flawList.hidden = false;
-        fill(flawList, h('li', {}, icon('warning'), h('strong', {}, read.field), ` ${read.message}. Mend it here first.`));
-        return false;
+  const modes = segments(
+    'How the questions are written',
+    [
+      ['form', 'Form'],
+      ['json', 'JSON'],
+    ],
+    /** @type {'form' | 'json'} */ ('form'),
+    (next) => {
+      if (next === 'json') {
+        area.value = writeJson(questionsToWire(questions), 2);
+      } else {
+        const found = flaws();
+        const read = found.length > 0 ? found[0] : questionsFromWire(parseJson(area.value));
+        if (!Array.isArray(read)) {
+          flawList.hidden = false;
+          fill(
+            flawList,
+            h('li', {}, icon('warning'), h('strong', {}, read.field), ` ${read.message}. Mend it here first.`),
+          );
+          return false;
+        }
+        questions = read;
+        open = null;
       }
-      questions = read;
-      open = null;
-    }
-    mode = next;
-    draw();
-    return true;
-  });
+      mode = next;
+      draw();
+      return true;
+    },
+  );
 
   return {
-    element: h('div', { class: 'field' },
+    element: h(
+      'div',
+      { class: 'field' },
       h('div', { class: 'row between' }, h('span', { class: 'heading' }, label), modes.element),
-      list, add, area, flawList),
+      list,
+      add,
+      area,
+      flawList,
+    ),
     flaws,
     /** @returns {Value} the wire's form; only without flaws */
     value: () => (mode === 'form' ? questionsToWire(questions) : parseJson(area.value)),

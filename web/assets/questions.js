@@ -105,7 +105,8 @@ export function flawsOfForm(questions) {
     if (names.length < 2) flaws.push({ field: place, message: `it needs two ${what}s or more` });
     if (names.some((name) => name === '')) flaws.push({ field: place, message: `an empty ${what}` });
     const twice = names.find((name, i) => name !== '' && names.indexOf(name) !== i);
-    if (twice !== undefined && q.type === 'choice') flaws.push({ field: place, message: `two options are named “${twice}”` });
+    if (twice !== undefined && q.type === 'choice')
+      flaws.push({ field: place, message: `two options are named “${twice}”` });
   });
   return flaws;
 }
@@ -153,12 +154,16 @@ export function questionsFromWire(wire) {
     const parts = criteria instanceof Map ? [...criteria.values()] : Array.isArray(criteria) ? criteria : [];
     const odd = [instructions, ...parts].find((part) => part !== null && typeof part !== 'string');
     if (odd !== undefined) {
-      return { field: `questions.${id}`, message: `the form has no place for ${writeJson(odd).slice(0, 60)}: only for text` };
+      return {
+        field: `questions.${id}`,
+        message: `the form has no place for ${writeJson(odd).slice(0, 60)}: only for text`,
+      };
     }
     const type = /** @type {QuestionType} */ (asText(at(q, 'type')));
     const result = question({ id, type, instructions: /** @type {string} */ (instructions) });
     if (type === 'score') {
-      if (parts.some((part) => part === null)) return { field: `questions.${id}`, message: 'the form has no place for a null level' };
+      if (parts.some((part) => part === null))
+        return { field: `questions.${id}`, message: 'the form has no place for a null level' };
       result.levels = /** @type {string[]} */ (parts);
     }
     if (type === 'choice' && criteria instanceof Map) {

@@ -14,17 +14,28 @@ const NOT_SAID = 'worked out by this page, not said by the engine';
 /** @param {Figure} figure @param {string} [suffix] */
 export const figure = (figure, suffix = '') =>
   figure.isDerived
-    ? h('span', { class: 'number is-derived', title: NOT_SAID }, figure.text + suffix, h('span', { class: 'hidden' }, ' (worked out here)'))
+    ? h(
+        'span',
+        { class: 'number is-derived', title: NOT_SAID },
+        figure.text + suffix,
+        h('span', { class: 'hidden' }, ' (worked out here)'),
+      )
     : h('span', { class: 'number' }, figure.text + suffix);
 
 /** @param {string} text */
-const derivedText = (text) => h('span', { class: 'is-derived', title: NOT_SAID }, text, h('span', { class: 'hidden' }, ' (worked out here)'));
+const derivedText = (text) =>
+  h('span', { class: 'is-derived', title: NOT_SAID }, text, h('span', { class: 'hidden' }, ' (worked out here)'));
 
 /** The key to the two kinds of figures. */
 export const saidLegend = () =>
-  h('p', { class: 'remark said-legend' },
-    h('span', { class: 'number' }, '0.9'), ' as the engine said it · ',
-    h('span', { class: 'number is-derived' }, '0.9'), ' worked out or measured by this page');
+  h(
+    'p',
+    { class: 'remark said-legend' },
+    h('span', { class: 'number' }, '0.9'),
+    ' as the engine said it · ',
+    h('span', { class: 'number is-derived' }, '0.9'),
+    ' worked out or measured by this page',
+  );
 
 /**
  * @param {Share} share
@@ -39,13 +50,21 @@ function barOf(share, before, isComparison) {
   };
   const change = before && derived(share.probability.value - before.probability.value);
   if (change && !change.text.startsWith('-')) change.text = `+${change.text}`;
-  return h('li', { class: `bar${share.isTop ? ' is-top' : ''}` },
+  return h(
+    'li',
+    { class: `bar${share.isTop ? ' is-top' : ''}` },
     h('span', { class: 'name' }, share.label, share.legend ? h('span', { class: 'legend' }, ` ${share.legend}`) : null),
     h('span', { class: 'tracks' }, before ? track(before, 'is-before') : null, track(share, 'is-now')),
-    h('span', { class: 'values' },
-      before ? h('span', { class: 'before' }, h('span', { class: 'hidden' }, 'before '), figure(before.probability)) : null,
+    h(
+      'span',
+      { class: 'values' },
+      before
+        ? h('span', { class: 'before' }, h('span', { class: 'hidden' }, 'before '), figure(before.probability))
+        : null,
       figure(share.probability),
-      isComparison ? h('span', { class: 'change' }, change ? figure(change) : '') : null));
+      isComparison ? h('span', { class: 'change' }, change ? figure(change) : '') : null,
+    ),
+  );
 }
 
 /**
@@ -58,13 +77,28 @@ export function answerCard(answer, before) {
     answer.score && h('span', {}, 'score ', figure(answer.score), ` of 0 to ${answer.maxScore}`),
     answer.confidence && h('span', {}, 'confidence ', figure(answer.confidence)),
   ];
-  return h('article', { class: 'card answer' },
-    h('header', {},
+  return h(
+    'article',
+    { class: 'card answer' },
+    h(
+      'header',
+      {},
       h('h3', {}, answer.id),
       h('p', { class: 'verdict' }, answer.isVerdictDerived ? derivedText(answer.verdict) : answer.verdict),
-      h('p', { class: 'facts' }, ...facts)),
-    h('ul', { class: comparable ? 'bars is-comparison' : 'bars' },
-      ...answer.shares.map((share) => barOf(share, comparable?.shares.find((s) => s.label === share.label), comparable !== undefined))));
+      h('p', { class: 'facts' }, ...facts),
+    ),
+    h(
+      'ul',
+      { class: comparable ? 'bars is-comparison' : 'bars' },
+      ...answer.shares.map((share) =>
+        barOf(
+          share,
+          comparable?.shares.find((s) => s.label === share.label),
+          comparable !== undefined,
+        ),
+      ),
+    ),
+  );
 }
 
 /**
@@ -81,12 +115,14 @@ export function answersPanel() {
       const cards = answers.map((answer) => answerCard(answer));
       if (next === signature) {
         const fills = [...element.querySelectorAll('.fill')];
-        cards.forEach((card) => card.querySelectorAll('.fill').forEach((fresh) => {
-          const old = /** @type {HTMLElement} */ (fills.shift());
-          const share = /** @type {HTMLElement} */ (fresh).style.getPropertyValue('--share');
-          fresh.replaceWith(old);
-          requestAnimationFrame(() => old.style.setProperty('--share', share));
-        }));
+        cards.forEach((card) =>
+          card.querySelectorAll('.fill').forEach((fresh) => {
+            const old = /** @type {HTMLElement} */ (fills.shift());
+            const share = /** @type {HTMLElement} */ (fresh).style.getPropertyValue('--share');
+            fresh.replaceWith(old);
+            requestAnimationFrame(() => old.style.setProperty('--share', share));
+          }),
+        );
       }
       signature = next;
       fill(element, ...cards);
@@ -99,22 +135,31 @@ export function answersPanel() {
 }
 
 /** @param {number} ms */
-export const milliseconds = (ms) => (ms < 10 ? ms.toFixed(1) : ms < 10_000 ? String(Math.round(ms)) : `${(ms / 1000).toFixed(1)} s`);
+export const milliseconds = (ms) =>
+  ms < 10 ? ms.toFixed(1) : ms < 10_000 ? String(Math.round(ms)) : `${(ms / 1000).toFixed(1)} s`;
 
 /** @param {Run} run */
 export function factsOf(run) {
   const body = parseJson(run.response);
   const tokens = tokensOf(body);
-  const latency = { text: `${milliseconds(run.latencyMs)}${run.latencyMs < 10_000 ? ' ms' : ''}`, value: run.latencyMs, isDerived: true };
-  const fact = (/** @type {string} */ name, /** @type {Node | string | null} */ value) => (value ? h('div', {}, h('dt', {}, name), h('dd', {}, value)) : null);
+  const latency = {
+    text: `${milliseconds(run.latencyMs)}${run.latencyMs < 10_000 ? ' ms' : ''}`,
+    value: run.latencyMs,
+    isDerived: true,
+  };
+  const fact = (/** @type {string} */ name, /** @type {Node | string | null} */ value) =>
+    value ? h('div', {}, h('dt', {}, name), h('dd', {}, value)) : null;
   const kind = new URLSearchParams(run.query).get('confidence');
-  return h('dl', { class: 'run-facts' },
+  return h(
+    'dl',
+    { class: 'run-facts' },
     fact('Model', asText(at(body, 'model')) ?? ''),
     fact('Input tokens', tokens && figure(tokens)),
     fact('Round trip', figure(latency)),
     kind ? fact('Confidence is', kind) : null,
     run.timing ? fact('Engine’s timing', h('span', { class: 'number' }, run.timing)) : null,
-    ...extrasOf(body).map(([name, value]) => fact(name, h('span', { class: 'number' }, value))));
+    ...extrasOf(body).map(([name, value]) => fact(name, h('span', { class: 'number' }, value))),
+  );
 }
 
 /** Base64 that no one reads. @param {string} text */
@@ -126,17 +171,21 @@ const elided = (text) => text.replace(/(data:[a-z]+\/[a-z0-9.+-]+;base64,[A-Za-z
  * @param {string} what
  */
 function copyable(text, what) {
-  const copy = button('Copy', async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      announce(`${what} copied`);
-      fill(copy, icon('check'), 'Copied');
-    } catch {
-      const selection = getSelection();
-      selection?.selectAllChildren(pre);
-      announce('Copying is not allowed here; the text is selected');
-    }
-  }, { icon: 'copy', class: 'copy' });
+  const copy = button(
+    'Copy',
+    async () => {
+      try {
+        await navigator.clipboard.writeText(text);
+        announce(`${what} copied`);
+        fill(copy, icon('check'), 'Copied');
+      } catch {
+        const selection = getSelection();
+        selection?.selectAllChildren(pre);
+        announce('Copying is not allowed here; the text is selected');
+      }
+    },
+    { icon: 'copy', class: 'copy' },
+  );
   const pre = h('pre', { tabindex: '0', 'aria-label': what }, elided(text));
   return h('div', { class: 'copyable' }, copy, pre);
 }
@@ -155,20 +204,56 @@ export function runPanel(run, { before, actions = [], needsKey }) {
   const panel = h('div', { class: 'panel' });
   /** @type {Record<string, () => Node>} */
   const views = {
-    answers: () => h('div', {},
-      h('div', { class: 'answers' }, ...answers.map((answer) => answerCard(answer, beforeAnswers.find((b) => b.id === answer.id)))),
-      saidLegend()),
-    raw: () => h('div', {},
-      h('h3', { class: 'label' }, 'The answer, byte for byte'), copyable(run.response, 'Answer'),
-      h('h3', { class: 'label' }, 'The request'), copyable(tidy(run.request), 'Request'),
-      run.requestId ? h('p', { class: 'remark' }, 'Request id ', h('code', {}, run.requestId), ', as in the engine’s log') : null),
+    answers: () =>
+      h(
+        'div',
+        {},
+        h(
+          'div',
+          { class: 'answers' },
+          ...answers.map((answer) =>
+            answerCard(
+              answer,
+              beforeAnswers.find((b) => b.id === answer.id),
+            ),
+          ),
+        ),
+        saidLegend(),
+      ),
+    raw: () =>
+      h(
+        'div',
+        {},
+        h('h3', { class: 'label' }, 'The answer, byte for byte'),
+        copyable(run.response, 'Answer'),
+        h('h3', { class: 'label' }, 'The request'),
+        copyable(tidy(run.request), 'Request'),
+        run.requestId
+          ? h('p', { class: 'remark' }, 'Request id ', h('code', {}, run.requestId), ', as in the engine’s log')
+          : null,
+      ),
     curl: () => copyable(asCurl(call), 'curl command'),
     js: () => copyable(asJavaScript(call), 'JavaScript'),
     python: () => copyable(asPython(call), 'Python'),
   };
-  const tabs = segments('What to show of this run',
-    [['answers', 'Answers'], ['raw', 'As sent'], ['curl', 'curl'], ['js', 'JavaScript'], ['python', 'Python']],
-    'answers', (key) => fill(panel, views[key]()));
+  const tabs = segments(
+    'What to show of this run',
+    [
+      ['answers', 'Answers'],
+      ['raw', 'As sent'],
+      ['curl', 'curl'],
+      ['js', 'JavaScript'],
+      ['python', 'Python'],
+    ],
+    'answers',
+    (key) => fill(panel, views[key]()),
+  );
   fill(panel, views.answers());
-  return h('div', { class: 'run' }, factsOf(run), h('div', { class: 'row between wrap tools' }, tabs.element, h('div', { class: 'row' }, ...actions)), panel);
+  return h(
+    'div',
+    { class: 'run' },
+    factsOf(run),
+    h('div', { class: 'row between wrap tools' }, tabs.element, h('div', { class: 'row' }, ...actions)),
+    panel,
+  );
 }

@@ -23,8 +23,17 @@ const NUM_SPARE = 6; // rows drawn above and below what is seen
 export function rowTable({ label, cells, version, onopen, onsort }) {
   const head = h('div', { role: 'row', class: 'tr head' });
   const body = h('div', { class: 'tbody', role: 'rowgroup' });
-  const table = h('div', { role: 'table', 'aria-label': label, class: 'table' }, h('div', { role: 'rowgroup', class: 'thead' }, head), body);
-  const scroller = h('div', { class: 'scroller', tabindex: '0', role: 'region', 'aria-label': `${label}, scrolls`, onscroll: () => schedule() }, table);
+  const table = h(
+    'div',
+    { role: 'table', 'aria-label': label, class: 'table' },
+    h('div', { role: 'rowgroup', class: 'thead' }, head),
+    body,
+  );
+  const scroller = h(
+    'div',
+    { class: 'scroller', tabindex: '0', role: 'region', 'aria-label': `${label}, scrolls`, onscroll: () => schedule() },
+    table,
+  );
   /** @type {number[]} */
   let order = [];
   /** @type {Map<number, { element: HTMLElement, version: number }>} */
@@ -42,7 +51,10 @@ export function rowTable({ label, cells, version, onopen, onsort }) {
 
   function draw() {
     const first = Math.max(0, Math.floor(scroller.scrollTop / ROW_HEIGHT) - NUM_SPARE);
-    const last = Math.min(order.length, Math.ceil((scroller.scrollTop + scroller.clientHeight) / ROW_HEIGHT) + NUM_SPARE);
+    const last = Math.min(
+      order.length,
+      Math.ceil((scroller.scrollTop + scroller.clientHeight) / ROW_HEIGHT) + NUM_SPARE,
+    );
     /** @type {typeof drawn} */
     const next = new Map();
     for (let place = first; place < last; place += 1) {
@@ -50,7 +62,8 @@ export function rowTable({ label, cells, version, onopen, onsort }) {
       const wanted = version(index);
       const old = drawn.get(index);
       const element = old?.element ?? rowElement(index);
-      if (old?.version !== wanted) fill(element, ...cells(index).map((cell) => h('div', { role: 'cell', class: 'td' }, cell)));
+      if (old?.version !== wanted)
+        fill(element, ...cells(index).map((cell) => h('div', { role: 'cell', class: 'td' }, cell)));
       element.style.setProperty('transform', `translateY(${place * ROW_HEIGHT}px)`);
       setAttribute(element, 'aria-rowindex', place + 2);
       if (!element.isConnected) body.append(element);
@@ -71,7 +84,9 @@ export function rowTable({ label, cells, version, onopen, onsort }) {
   /** @param {number} index */
   function rowElement(index) {
     return h('div', {
-      role: 'row', class: 'tr', tabindex: '0',
+      role: 'row',
+      class: 'tr',
+      tabindex: '0',
       onclick: () => onopen(index),
       onkeydown: (/** @type {KeyboardEvent} */ event) => {
         if (event.key === 'Enter') onopen(index);
@@ -82,7 +97,8 @@ export function rowTable({ label, cells, version, onopen, onsort }) {
         if (place < 0 || place >= order.length) return;
         const top = place * ROW_HEIGHT;
         if (top < scroller.scrollTop) scroller.scrollTop = top;
-        if (top + 2 * ROW_HEIGHT > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + 2 * ROW_HEIGHT - scroller.clientHeight;
+        if (top + 2 * ROW_HEIGHT > scroller.scrollTop + scroller.clientHeight)
+          scroller.scrollTop = top + 2 * ROW_HEIGHT - scroller.clientHeight;
         draw();
         drawn.get(order[place])?.element.focus({ preventScroll: true });
       },
@@ -106,13 +122,25 @@ export function rowTable({ label, cells, version, onopen, onsort }) {
      */
     setColumns(columns, sorted) {
       table.style.setProperty('--columns', columns.map((column) => column.width).join(' '));
-      fill(head, ...columns.map((column) => {
-        const isSorted = column.key === sorted.key;
-        const mark = h('span', { 'aria-hidden': 'true' }, isSorted ? (sorted.isDescending ? ' ↓' : ' ↑') : '');
-        const cell = h('div', { role: 'columnheader', class: 'td', 'aria-sort': isSorted ? (sorted.isDescending ? 'descending' : 'ascending') : null },
-          column.isSortable ? h('button', { type: 'button', class: 'plain', onclick: () => onsort(column.key) }, column.title, mark) : column.title);
-        return cell;
-      }));
+      fill(
+        head,
+        ...columns.map((column) => {
+          const isSorted = column.key === sorted.key;
+          const mark = h('span', { 'aria-hidden': 'true' }, isSorted ? (sorted.isDescending ? ' ↓' : ' ↑') : '');
+          const cell = h(
+            'div',
+            {
+              role: 'columnheader',
+              class: 'td',
+              'aria-sort': isSorted ? (sorted.isDescending ? 'descending' : 'ascending') : null,
+            },
+            column.isSortable
+              ? h('button', { type: 'button', class: 'plain', onclick: () => onsort(column.key) }, column.title, mark)
+              : column.title,
+          );
+          return cell;
+        }),
+      );
       redraw();
     },
     redraw,

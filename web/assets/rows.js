@@ -39,7 +39,8 @@ export function parseCsv(text) {
       let end = at + 1;
       for (;;) {
         end = text.indexOf('"', end);
-        if (end < 0) throw new Error(`Row ${records.length + 1} has a quote that does not end: ${text.slice(begin, begin + 40)}`);
+        if (end < 0)
+          throw new Error(`Row ${records.length + 1} has a quote that does not end: ${text.slice(begin, begin + 40)}`);
         if (text[end + 1] !== '"') break;
         end += 2;
       }
@@ -58,7 +59,8 @@ export function parseCsv(text) {
       if (at === text.length) record.push('');
       continue;
     }
-    if (next !== undefined && next !== '\r' && next !== '\n') throw new Error(`Row ${records.length + 1} has text behind a closing quote: ${text.slice(at, at + 40)}`);
+    if (next !== undefined && next !== '\r' && next !== '\n')
+      throw new Error(`Row ${records.length + 1} has text behind a closing quote: ${text.slice(at, at + 40)}`);
     at += next === '\r' && text[at + 1] === '\n' ? 2 : 1;
     if (record.length > 1 || record[0] !== '') records.push(record);
     record = [];
@@ -73,7 +75,8 @@ function sheetOfCsv(text) {
   if (!head || rows.length === 0) throw new Error('There are no rows below the first line, which names the columns');
   const columns = head.map((name, i) => name.trim() || `column ${i + 1}`);
   const long = rows.findIndex((row) => row.length > columns.length);
-  if (long >= 0) throw new Error(`Row ${long + 1} has ${rows[long].length} cells; the first line names ${columns.length} columns`);
+  if (long >= 0)
+    throw new Error(`Row ${long + 1} has ${rows[long].length} cells; the first line names ${columns.length} columns`);
   return { columns, rows: rows.map((row) => columns.map((_, i) => row[i] ?? '')), isText: true };
 }
 
@@ -86,12 +89,16 @@ function sheetOfJsonLines(text) {
     try {
       values.push(parseJson(line));
     } catch (error) {
-      throw new Error(`Line ${i + 1} is no JSON: ${error instanceof JsonError ? error.message.replace(/^line 1, /, '') : error}`);
+      throw new Error(
+        `Line ${i + 1} is no JSON: ${error instanceof JsonError ? error.message.replace(/^line 1, /, '') : error}`,
+      );
     }
   });
   if (values.length === 0) throw new Error('There are no lines');
   const columns = [...new Set(values.flatMap((value) => (value instanceof Map ? [...value.keys()] : ['value'])))];
-  const rows = values.map((value) => columns.map((column) => (value instanceof Map ? at(value, column) ?? null : column === 'value' ? value : null)));
+  const rows = values.map((value) =>
+    columns.map((column) => (value instanceof Map ? (at(value, column) ?? null) : column === 'value' ? value : null)),
+  );
   return { columns, rows, isText: false };
 }
 
@@ -115,11 +122,15 @@ export function readSheet(text) {
 export function stateOf(sheet, index, columns) {
   const row = sheet.rows[index];
   if (columns.length === 1) return row[columns[0]];
-  return new Map(columns.filter((column) => sheet.isText || row[column] !== null).map((column) => [sheet.columns[column], row[column]]));
+  return new Map(
+    columns
+      .filter((column) => sheet.isText || row[column] !== null)
+      .map((column) => [sheet.columns[column], row[column]]),
+  );
 }
 
 /** A cell as text. @param {Value} value */
-export const cellText = (value) => (value === null ? '' : asText(value) ?? writeJson(value));
+export const cellText = (value) => (value === null ? '' : (asText(value) ?? writeJson(value)));
 
 /** @param {string} text */
 const csvCell = (text) => (/[",;\t\r\n]/.test(text) || text !== text.trim() ? `"${text.replaceAll('"', '""')}"` : text);

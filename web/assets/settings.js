@@ -46,7 +46,8 @@ function write(storage, place, value) {
 /** @type {Settings} */
 export const settings = { ...DEFAULTS };
 for (const [name, value] of Object.entries(read(localStorage, PLACE))) {
-  if (name in DEFAULTS && typeof value === typeof DEFAULTS[/** @type {keyof Settings} */ (name)]) Object.assign(settings, { [name]: value });
+  if (name in DEFAULTS && typeof value === typeof DEFAULTS[/** @type {keyof Settings} */ (name)])
+    Object.assign(settings, { [name]: value });
 }
 
 /** @param {Partial<Settings>} changes */
@@ -67,7 +68,10 @@ export function keyOf(engine) {
  * @param {string} key '' forgets it
  */
 export function setKey(engine, key) {
-  for (const [storage, holds] of /** @type {[Storage, boolean][]} */ ([[sessionStorage, true], [localStorage, settings.remembersKey]])) {
+  for (const [storage, holds] of /** @type {[Storage, boolean][]} */ ([
+    [sessionStorage, true],
+    [localStorage, settings.remembersKey],
+  ])) {
     const keys = read(storage, KEYS);
     if (key !== '' && holds) keys[engine] = key;
     else delete keys[engine];

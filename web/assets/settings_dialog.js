@@ -19,29 +19,54 @@ const CONFIDENCES = [
  * @param {{ engine: import('./engine.js').Health, models: () => Promise<string[]>, model: () => string }} parts
  */
 export function settingsDialog({ engine, models, model }) {
-  const address = h('input', { type: 'url', value: settings.engine, placeholder: location.origin, autocomplete: 'off', spellcheck: 'false' });
+  const address = h('input', {
+    type: 'url',
+    value: settings.engine,
+    placeholder: location.origin,
+    autocomplete: 'off',
+    spellcheck: 'false',
+  });
   const addressFlaw = h('p', { class: 'remark is-wrong', role: 'alert', hidden: true });
   const key = h('input', { type: 'password', value: keyOf(settings.engine), autocomplete: 'off', placeholder: 'none' });
   const remember = h('input', { type: 'checkbox', id: newId(), checked: settings.remembersKey });
   const names = h('datalist', { id: newId() });
-  const modelInput = h('input', { type: 'text', value: settings.model, placeholder: model(), list: names.id, autocomplete: 'off', spellcheck: 'false' });
+  const modelInput = h('input', {
+    type: 'text',
+    value: settings.model,
+    placeholder: model(),
+    list: names.id,
+    autocomplete: 'off',
+    spellcheck: 'false',
+  });
   const modelRemark = h('span', {}, 'The names that the engine takes are being fetched.');
   const confidence = h('select', {}, ...CONFIDENCES.map(([value, text]) => h('option', { value }, text)));
   confidence.value = settings.confidence;
   let theme = settings.theme;
-  const themes = segments('Colours', [['auto', 'As the system'], ['light', 'Light'], ['dark', 'Dark']], theme, (next) => {
-    theme = next;
-  });
+  const themes = segments(
+    'Colours',
+    [
+      ['auto', 'As the system'],
+      ['light', 'Light'],
+      ['dark', 'Dark'],
+    ],
+    theme,
+    (next) => {
+      theme = next;
+    },
+  );
   const clear = button('Delete all runs', async () => {
     await clearRuns();
     fill(clear, 'All runs are deleted');
     document.dispatchEvent(new CustomEvent('history'));
   });
 
-  models().then((found) => {
-    fill(names, ...found.map((name) => h('option', { value: name })));
-    fill(modelRemark, found.length > 0 ? `The engine serves ${found.join(', ')}.` : 'The engine names none.');
-  }, (error) => fill(modelRemark, error instanceof Problem ? `${error.title}.` : String(error)));
+  models().then(
+    (found) => {
+      fill(names, ...found.map((name) => h('option', { value: name })));
+      fill(modelRemark, found.length > 0 ? `The engine serves ${found.join(', ')}.` : 'The engine names none.');
+    },
+    (error) => fill(modelRemark, error instanceof Problem ? `${error.title}.` : String(error)),
+  );
 
   function save() {
     const text = address.value.trim();
@@ -56,28 +81,73 @@ export function settingsDialog({ engine, models, model }) {
     settings.remembersKey = remember.checked;
     // A key belongs to the engine that it was typed for: a new address does not get the old one's.
     if (next === settings.engine || key.value !== keyOf(settings.engine)) setKey(next, key.value.trim());
-    change({ engine: next, model: modelInput.value.trim(), confidence: /** @type {Settings['confidence']} */ (confidence.value), theme, remembersKey: remember.checked });
+    change({
+      engine: next,
+      model: modelInput.value.trim(),
+      confidence: /** @type {Settings['confidence']} */ (confidence.value),
+      theme,
+      remembersKey: remember.checked,
+    });
     dialog.close();
   }
 
   const title = h('h2', { id: newId() }, 'Settings');
-  const dialog = h('dialog', { 'aria-labelledby': title.id, onclose: () => dialog.remove() },
-    h('form', { method: 'dialog', onsubmit: (/** @type {Event} */ event) => {
-      event.preventDefault();
-      save();
-    } },
-    h('header', {}, title, button('Close', () => dialog.close(), { icon: 'close', quiet: true, class: 'plain' })),
-    h('div', { class: 'body' },
-      field('Engine', address, 'Empty: the server that this page came from. Another one has to let this page in: clef-server --cors-origin ' + location.origin),
-      addressFlaw,
-      field('API key', key, 'Sent to that engine alone. Only needed if it was started with --keys.'),
-      h('div', { class: 'check' }, remember, h('label', { for: remember.id }, 'Remember the key when this tab is closed')),
-      field('Model', modelInput, modelRemark), names,
-      field('Confidence', confidence),
-      h('div', { class: 'field' }, h('span', { class: 'label' }, 'Colours'), themes.element),
-      h('div', { class: 'field' }, h('span', { class: 'label' }, 'History'), h('p', { class: 'remark' }, 'Runs are kept in this browser alone.'), h('div', { class: 'row' }, clear)),
-      engine.device ? h('p', { class: 'remark' }, `The engine runs ${engine.model} on ${engine.device}.`) : null),
-    h('footer', {}, button('Cancel', () => dialog.close()), h('button', { type: 'submit', class: 'primary' }, 'Save'))));
+  const dialog = h(
+    'dialog',
+    { 'aria-labelledby': title.id, onclose: () => dialog.remove() },
+    h(
+      'form',
+      {
+        method: 'dialog',
+        onsubmit: (/** @type {Event} */ event) => {
+          event.preventDefault();
+          save();
+        },
+      },
+      h(
+        'header',
+        {},
+        title,
+        button('Close', () => dialog.close(), { icon: 'close', quiet: true, class: 'plain' }),
+      ),
+      h(
+        'div',
+        { class: 'body' },
+        field(
+          'Engine',
+          address,
+          'Empty: the server that this page came from. Another one has to let this page in: clef-server --cors-origin ' +
+            location.origin,
+        ),
+        addressFlaw,
+        field('API key', key, 'Sent to that engine alone. Only needed if it was started with --keys.'),
+        h(
+          'div',
+          { class: 'check' },
+          remember,
+          h('label', { for: remember.id }, 'Remember the key when this tab is closed'),
+        ),
+        field('Model', modelInput, modelRemark),
+        names,
+        field('Confidence', confidence),
+        h('div', { class: 'field' }, h('span', { class: 'label' }, 'Colours'), themes.element),
+        h(
+          'div',
+          { class: 'field' },
+          h('span', { class: 'label' }, 'History'),
+          h('p', { class: 'remark' }, 'Runs are kept in this browser alone.'),
+          h('div', { class: 'row' }, clear),
+        ),
+        engine.device ? h('p', { class: 'remark' }, `The engine runs ${engine.model} on ${engine.device}.`) : null,
+      ),
+      h(
+        'footer',
+        {},
+        button('Cancel', () => dialog.close()),
+        h('button', { type: 'submit', class: 'primary' }, 'Save'),
+      ),
+    ),
+  );
   document.body.append(dialog);
   dialog.showModal();
 }

@@ -5,7 +5,8 @@ import { JsonError, parseJson, writeJson } from './json.js';
 /** @typedef {import('./json.js').Value} Value */
 /** @typedef {'text' | 'json'} StateKind */
 
-const count = (/** @type {number} */ number, /** @type {string} */ word) => `${number.toLocaleString('en')} ${word}${number === 1 ? '' : 's'}`;
+const count = (/** @type {number} */ number, /** @type {string} */ word) =>
+  `${number.toLocaleString('en')} ${word}${number === 1 ? '' : 's'}`;
 
 /**
  * @param {object} options
@@ -48,27 +49,58 @@ export function stateEditor({ label, placeholder = '', rows = 9, onchange }) {
     remark.classList.toggle('is-wrong', wrong !== '');
     if (wrong) return fill(remark, icon('warning'), wrong);
     const characters = count([...area.value].length, 'character');
-    fill(remark, kind === 'text' ? `${characters} of text` : `${characters} of JSON. The model reads it compact, with sorted keys.`);
+    fill(
+      remark,
+      kind === 'text'
+        ? `${characters} of text`
+        : `${characters} of JSON. The model reads it compact, with sorted keys.`,
+    );
   });
   const check = () => tell();
 
-  const tidy = h('button', { type: 'button', class: 'link', hidden: true, onclick: () => {
-    if (flaw()) return;
-    area.value = writeJson(parseJson(area.value), 2);
-    onchange();
-  } }, 'Tidy up');
-  const kinds = segments('Kind of state', [['text', 'Text'], ['json', 'JSON']], /** @type {StateKind} */ (kind), (next) => {
-    kind = next;
-    tidy.hidden = kind !== 'json';
-    check();
-    onchange();
-  });
+  const tidy = h(
+    'button',
+    {
+      type: 'button',
+      class: 'link',
+      hidden: true,
+      onclick: () => {
+        if (flaw()) return;
+        area.value = writeJson(parseJson(area.value), 2);
+        onchange();
+      },
+    },
+    'Tidy up',
+  );
+  const kinds = segments(
+    'Kind of state',
+    [
+      ['text', 'Text'],
+      ['json', 'JSON'],
+    ],
+    /** @type {StateKind} */ (kind),
+    (next) => {
+      kind = next;
+      tidy.hidden = kind !== 'json';
+      check();
+      onchange();
+    },
+  );
   check();
 
   return {
-    element: h('div', { class: 'field' },
-      h('div', { class: 'row between' }, h('label', { for: area.id, class: 'heading' }, label), h('div', { class: 'row' }, tidy, kinds.element)),
-      area, remark),
+    element: h(
+      'div',
+      { class: 'field' },
+      h(
+        'div',
+        { class: 'row between' },
+        h('label', { for: area.id, class: 'heading' }, label),
+        h('div', { class: 'row' }, tidy, kinds.element),
+      ),
+      area,
+      remark,
+    ),
     flaw,
     get kind() {
       return kind;

@@ -15,7 +15,9 @@ const REASONS = new Map([
  */
 async function opened(what, open) {
   if (!navigator.mediaDevices) {
-    throw new Error(`${what}: browsers give it only to pages of this machine or over https. This page is at ${location.origin}.`);
+    throw new Error(
+      `${what}: browsers give it only to pages of this machine or over https. This page is at ${location.origin}.`,
+    );
   }
   try {
     return await open();
@@ -27,14 +29,22 @@ async function opened(what, open) {
 
 /** @param {string} deviceId '' for any */
 export const openCamera = (deviceId) =>
-  opened('Camera', () => navigator.mediaDevices.getUserMedia({ audio: false, video: deviceId ? { deviceId: { exact: deviceId } } : { width: { ideal: 1280 } } }));
+  opened('Camera', () =>
+    navigator.mediaDevices.getUserMedia({
+      audio: false,
+      video: deviceId ? { deviceId: { exact: deviceId } } : { width: { ideal: 1280 } },
+    }),
+  );
 
-export const openScreen = () => opened('Screen', () => navigator.mediaDevices.getDisplayMedia({ audio: false, video: true }));
+export const openScreen = () =>
+  opened('Screen', () => navigator.mediaDevices.getDisplayMedia({ audio: false, video: true }));
 
 /** Their names are told once one of them was allowed. */
 export async function cameras() {
   const devices = (await navigator.mediaDevices?.enumerateDevices()) ?? [];
-  return devices.filter((device) => device.kind === 'videoinput').map(({ deviceId, label }, i) => ({ deviceId, label: label || `Camera ${i + 1}` }));
+  return devices
+    .filter((device) => device.kind === 'videoinput')
+    .map(({ deviceId, label }, i) => ({ deviceId, label: label || `Camera ${i + 1}` }));
 }
 
 /** @param {MediaStream} stream */

@@ -99,7 +99,12 @@ Mara Lindqvist, Nordlicht Studio`,
       }),
       noul('within_task', 'Does the command stay within the task?'),
       noul('irreversible', 'Would it destroy something that cannot be brought back?'),
-      score('blast_radius', 'How far would a mistake reach?', ['One preview', 'One project', 'Customers', 'The whole company']),
+      score('blast_radius', 'How far would a mistake reach?', [
+        'One preview',
+        'One project',
+        'Customers',
+        'The whole company',
+      ]),
     ],
   },
   {
@@ -111,7 +116,12 @@ Mara Lindqvist, Nordlicht Studio`,
   "message": "We route about 900 deliveries a day and our dispatchers read driver notes by hand. Budget is approved for Q3. Can you run on our own servers?"
 }`,
     questions: [
-      score('fit', 'How well does this company fit a product that sorts text automatically?', ['Not at all', 'Poorly', 'Well', 'Very well']),
+      score('fit', 'How well does this company fit a product that sorts text automatically?', [
+        'Not at all',
+        'Poorly',
+        'Well',
+        'Very well',
+      ]),
       choice('stage', 'Where do they stand?', {
         browsing: 'Only looking around',
         comparing: 'They compare products',
@@ -155,7 +165,12 @@ export const SEE_TEMPLATES = [
     name: 'At the desk',
     questions: [
       noul('present', 'Is somebody in front of the camera?'),
-      choice('looking', 'Where does the person look?', { camera: '', screen: '', away: '', nobody: 'There is no person' }),
+      choice('looking', 'Where does the person look?', {
+        camera: '',
+        screen: '',
+        away: '',
+        nobody: 'There is no person',
+      }),
       score('light', 'How is the light?', ['Dark', 'Dim', 'Good', 'Too bright']),
     ],
   },

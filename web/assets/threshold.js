@@ -15,7 +15,11 @@ const LIKELIEST = ''; // the option that each row's answer has as its likeliest
 /** @param {Value} question of the wire @returns {[string, string][]} label and what it says */
 function optionsOf(question) {
   const criteria = at(question, 'criteria');
-  if (asText(at(question, 'type')) === 'noul') return [['true', 'yes'], ['false', 'no']];
+  if (asText(at(question, 'type')) === 'noul')
+    return [
+      ['true', 'yes'],
+      ['false', 'no'],
+    ];
   if (criteria instanceof Map) return [...criteria.keys()].map((label) => [label, label]);
   return Array.isArray(criteria) ? criteria.map((level, i) => [String(i), `${i} ${asText(level) ?? ''}`]) : [];
 }
@@ -30,36 +34,64 @@ export function thresholdPanel({ onchange, onpick }) {
   let questions = new Map();
   /** @type {Part} */
   let part = 'all';
-  const question = h('select', { onchange: () => {
-    drawOptions();
-    onpick();
-  } });
+  const question = h('select', {
+    onchange: () => {
+      drawOptions();
+      onpick();
+    },
+  });
   const option = h('select', { onchange: onpick });
-  const slider = h('input', { type: 'range', id: newId(), min: '0', max: '1', step: '0.01', value: '0.5', 'aria-label': 'Threshold', oninput: onchange });
+  const slider = h('input', {
+    type: 'range',
+    id: newId(),
+    min: '0',
+    max: '1',
+    step: '0.01',
+    value: '0.5',
+    'aria-label': 'Threshold',
+    oninput: onchange,
+  });
   const sliderText = h('output', { class: 'number', for: slider.id });
   const bins = document.createElementNS(NS, 'svg');
   setAttribute(bins, 'viewBox', `0 0 ${NUM_BINS} 20`);
   setAttribute(bins, 'preserveAspectRatio', 'none');
   setAttribute(bins, 'class', 'histogram');
   setAttribute(bins, 'aria-hidden', 'true');
-  const parts = segments('Rows to show', [['all', 'All'], ['above', 'At or above'], ['below', 'Below'], ['error', 'Errors'], ['waiting', 'Waiting']], part, (next) => {
-    part = next;
-    onchange();
-  });
+  const parts = segments(
+    'Rows to show',
+    [
+      ['all', 'All'],
+      ['above', 'At or above'],
+      ['below', 'Below'],
+      ['error', 'Errors'],
+      ['waiting', 'Waiting'],
+    ],
+    part,
+    (next) => {
+      part = next;
+      onchange();
+    },
+  );
   const shown = h('p', { class: 'remark', role: 'status' });
 
   function drawOptions() {
     const options = optionsOf(questions.get(question.value) ?? null);
-    fill(option, h('option', { value: LIKELIEST }, 'its likeliest option'), ...options.map(([label, text]) => h('option', { value: label }, text)));
+    fill(
+      option,
+      h('option', { value: LIKELIEST }, 'its likeliest option'),
+      ...options.map(([label, text]) => h('option', { value: label }, text)),
+    );
   }
 
   /** @param {Answer} answer */
   const shareOf = (answer) =>
-    (answer.id === question.value && option.value !== LIKELIEST ? answer.shares.find((share) => share.label === option.value) : null) ?? topShare(answer);
+    (answer.id === question.value && option.value !== LIKELIEST
+      ? answer.shares.find((share) => share.label === option.value)
+      : null) ?? topShare(answer);
   /** @param {Row} row */
   const valueOfRow = (row) => {
     const answer = row.answers.find((one) => one.id === question.value);
-    return answer ? shareOf(answer)?.probability.value ?? null : null;
+    return answer ? (shareOf(answer)?.probability.value ?? null) : null;
   };
 
   /** @param {Row} row @param {Part} which */
@@ -71,10 +103,23 @@ export function thresholdPanel({ onchange, onpick }) {
   }
 
   return {
-    element: h('div', { class: 'threshold card' },
-      h('div', { class: 'row wrap picks' }, field('Question', question), field('Probability of', option),
-        h('div', { class: 'field grow' }, h('div', { class: 'row between' }, h('label', { class: 'label', for: slider.id }, 'Threshold'), sliderText), h('div', { class: 'slider' }, bins, slider))),
-      h('div', { class: 'row between wrap' }, parts.element, shown)),
+    element: h(
+      'div',
+      { class: 'threshold card' },
+      h(
+        'div',
+        { class: 'row wrap picks' },
+        field('Question', question),
+        field('Probability of', option),
+        h(
+          'div',
+          { class: 'field grow' },
+          h('div', { class: 'row between' }, h('label', { class: 'label', for: slider.id }, 'Threshold'), sliderText),
+          h('div', { class: 'slider' }, bins, slider),
+        ),
+      ),
+      h('div', { class: 'row between wrap' }, parts.element, shown),
+    ),
     /** @param {Value} asked */
     setQuestions(asked) {
       questions = asked instanceof Map ? asked : new Map();
@@ -96,16 +141,25 @@ export function thresholdPanel({ onchange, onpick }) {
         if (value !== null) counts[Math.min(NUM_BINS - 1, Math.floor(value * NUM_BINS))] += 1;
       }
       const most = Math.max(1, ...counts);
-      bins.replaceChildren(...counts.map((count, i) => {
-        const rect = document.createElementNS(NS, 'rect');
-        const height = count === 0 ? 0 : Math.max(0.8, (count / most) * 20);
-        for (const [name, value] of Object.entries({ x: i + 0.1, y: 20 - height, width: 0.8, height })) setAttribute(rect, name, value);
-        setAttribute(rect, 'class', (i + 0.5) / NUM_BINS >= Number(slider.value) ? 'is-above' : '');
-        return rect;
-      }));
+      bins.replaceChildren(
+        ...counts.map((count, i) => {
+          const rect = document.createElementNS(NS, 'rect');
+          const height = count === 0 ? 0 : Math.max(0.8, (count / most) * 20);
+          for (const [name, value] of Object.entries({ x: i + 0.1, y: 20 - height, width: 0.8, height }))
+            setAttribute(rect, name, value);
+          setAttribute(rect, 'class', (i + 0.5) / NUM_BINS >= Number(slider.value) ? 'is-above' : '');
+          return rect;
+        }),
+      );
       const count = (/** @type {Part} */ which) => rows.reduce((sum, row) => sum + (isIn(row, which) ? 1 : 0), 0);
       sliderText.textContent = Number(slider.value).toFixed(2);
-      const names = /** @type {[Part, string][]} */ ([['all', 'All'], ['above', 'At or above'], ['below', 'Below'], ['error', 'Errors'], ['waiting', 'Waiting']]);
+      const names = /** @type {[Part, string][]} */ ([
+        ['all', 'All'],
+        ['above', 'At or above'],
+        ['below', 'Below'],
+        ['error', 'Errors'],
+        ['waiting', 'Waiting'],
+      ]);
       [...parts.element.children].forEach((element, i) => {
         element.textContent = `${names[i][1]} ${count(names[i][0]).toLocaleString('en')}`;
       });

@@ -26,17 +26,30 @@ export function trend() {
     add(answers) {
       /** @type {typeof past} */
       const next = new Map();
-      fill(element, ...answers.map((answer) => {
-        const before = past.get(answer.id);
-        const svg = document.createElementNS(NS, 'svg');
-        setAttribute(svg, 'viewBox', `0 0 ${NUM_POINTS - 1} 32`);
-        setAttribute(svg, 'preserveAspectRatio', 'none');
-        setAttribute(svg, 'aria-hidden', 'true');
-        const options = new Map(answer.shares.map((share) => [share.label, [...(before?.get(share.label) ?? []), share.probability.value].slice(-NUM_POINTS)]));
-        next.set(answer.id, options);
-        svg.append(...answer.shares.map((share) => line(options.get(share.label) ?? [], share.isTop)));
-        return h('figure', { class: 'trend' }, h('figcaption', {}, answer.id, ' ', h('strong', {}, answer.verdict)), svg);
-      }));
+      fill(
+        element,
+        ...answers.map((answer) => {
+          const before = past.get(answer.id);
+          const svg = document.createElementNS(NS, 'svg');
+          setAttribute(svg, 'viewBox', `0 0 ${NUM_POINTS - 1} 32`);
+          setAttribute(svg, 'preserveAspectRatio', 'none');
+          setAttribute(svg, 'aria-hidden', 'true');
+          const options = new Map(
+            answer.shares.map((share) => [
+              share.label,
+              [...(before?.get(share.label) ?? []), share.probability.value].slice(-NUM_POINTS),
+            ]),
+          );
+          next.set(answer.id, options);
+          svg.append(...answer.shares.map((share) => line(options.get(share.label) ?? [], share.isTop)));
+          return h(
+            'figure',
+            { class: 'trend' },
+            h('figcaption', {}, answer.id, ' ', h('strong', {}, answer.verdict)),
+            svg,
+          );
+        }),
+      );
       past = next;
     },
     clear() {
