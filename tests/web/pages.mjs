@@ -8,6 +8,7 @@ import { after, before, beforeEach, afterEach, test } from 'node:test';
 
 import {
   allAnswered,
+  GOLDEN,
   GOLDEN_IMAGES,
   manyTickets,
   MODEL_NAME,
@@ -16,12 +17,15 @@ import {
   startBrowser,
 } from './running.mjs';
 
-const [program, model] = process.argv.slice(2);
+const [program, model, tool] = process.argv.slice(2);
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const MAX_FIRST_VIEW_BYTES = 150_000;
 
 let browser, server;
+/** One layer of the model, which answers many rows in little time. */
+const small = join(process.cwd(), 'one-layer');
 before(async () => {
+  execFileSync(tool, ['synth', join(GOLDEN, MODEL_NAME), small, '--layers', '1', '--no-vision']);
   server = await RunningServer.start(program, model);
   browser = await startBrowser();
 });
@@ -97,6 +101,12 @@ const ask = async () => {
   await page.click('button.ask');
   await page.waitForSelector('.answer, .notice');
 };
+
+/** Writes the view's questions as JSON. */
+async function askOnly(json) {
+  await page.locator('.view .segments', { hasText: 'Form' }).getByText('JSON').click();
+  await page.getByLabel('Questions as JSON').fill(json);
+}
 
 test('the first view is small, and answers soon', async () => {
   const client = await context.newCDPSession(page);
@@ -344,6 +354,7 @@ test('another engine, which lets this page in', async () => {
     await page.waitForSelector('.answer');
     // A link cannot change which engine is used.
     await page.evaluate(() => localStorage.clear());
+    await page.goto('about:blank');
     await page.goto(`${server.url}/?engine=${encodeURIComponent(other.url)}#ask`);
     await page.waitForURL((url) => !url.search);
   } finally {
@@ -415,7 +426,10 @@ test('history: kept, opened, compared, saved, deleted, and read from a file', as
   await page.waitForSelector('.is-comparison');
   assert.equal(await page.inputValue('.ask-view textarea >> nth=0'), 'Everything is fine.');
   await page.click('nav >> text=History');
-  while ((await page.locator('.past').count()) > 0) await page.locator('.past [aria-label^=Delete]').first().click();
+  for (const left of [1, 0]) {
+    await page.locator('.past [aria-label^=Delete]').first().click();
+    await page.waitForFunction((count) => document.querySelectorAll('.past').length === count, left);
+  }
   await page.setInputFiles('.history-view input[type=file]', {
     name: 'bad.json',
     mimeType: 'application/json',
@@ -546,11 +560,21 @@ test('see: a video file becomes frames', async () => {
 });
 
 test('triage: a thousand rows, at the speed of the screen', async () => {
-  await open('triage');
+  const quick = await RunningServer.start(program, small);
+  allowedOrigins.add(quick.url);
+  try {
+    await thousandRows(quick.url);
+  } finally {
+    await quick.stop();
+  }
+});
+
+async function thousandRows(url) {
+  await open('triage', url);
   await page.setInputFiles('.triage-view input[type=file]', manyTickets(1000));
   await page.waitForSelector('text=1,000 rows');
-  while ((await page.locator('.triage-view .question').count()) > 1)
-    await page.locator('.triage-view .question [aria-label^=Remove]').last().click();
+  await page.getByLabel('message', { exact: true }).uncheck();
+  await askOnly('{"team": {"type": "choice", "criteria": {"billing": null, "access": null, "sales": null}}}');
   await page.evaluate(() => {
     globalThis.frameTimes = [];
     const note = (time) => {
@@ -612,7 +636,7 @@ test('triage: a thousand rows, at the speed of the screen', async () => {
   const shown = await count('At or above');
   assert.equal((await save('Save as JSON lines')).trim().split('\n').length, shown);
   assert.match(await save('Save as CSV'), /^\ufeffid,subject,message,team,team: billing,/);
-});
+}
 
 test('triage: rows with errors stand by themselves, and are tried again', async () => {
   await open('triage');
@@ -641,12 +665,13 @@ test('triage: rows with errors stand by themselves, and are tried again', async 
 
 test('triage: pause, go on, stop; and a server that goes away and comes back', async () => {
   expectsFailures = true;
-  const short = await RunningServer.start(program, model);
+  const short = await RunningServer.start(program, small);
   allowedOrigins.add(short.url);
   const { port } = new URL(short.url);
   await open('triage', short.url);
   await page.setInputFiles('.triage-view input[type=file]', manyTickets(400));
   await page.waitForSelector('text=400 rows');
+  await askOnly('{"refund": {"type": "noul"}}');
   await page.click('.run-bar >> text=Start');
   await page.waitForSelector('.cell-answer');
   await page.click('.run-bar >> text=Pause');
@@ -657,7 +682,7 @@ test('triage: pause, go on, stop; and a server that goes away and comes back', a
   await short.stop();
   await page.click('.run-bar >> text=Go on');
   await page.waitForSelector('.notice >> text=does not answer');
-  const again = await RunningServer.start(program, model, ['--port', port]);
+  const again = await RunningServer.start(program, small, ['--port', port]);
   try {
     await page.waitForFunction(
       (before) =>

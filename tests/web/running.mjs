@@ -69,7 +69,8 @@ export const allAnswered = (page) =>
     timeout: 120_000,
   });
 
-export const GOLDEN_IMAGES = join(process.env.CLEF_REPOSITORY ?? '.', 'tests/golden/images');
+export const GOLDEN = join(process.env.CLEF_REPOSITORY ?? '.', 'tests/golden');
+export const GOLDEN_IMAGES = join(GOLDEN, 'images');
 
 /** A recording made by the browser itself: a square that moves, for two seconds. */
 export async function recordClip(page) {

@@ -96,9 +96,9 @@ async function look() {
     chip,
     h('span', { class: 'dot', 'aria-hidden': 'true' }),
     h('span', { class: 'what' }, engine.status === 'down' ? where || 'Engine' : model()),
+    h('span', { class: 'hidden' }, ` is ${word}. `),
     h('span', { class: 'how' }, engine.status === 'ok' ? [engine.device, where].filter(Boolean).join(' · ') : word),
   );
-  chip.setAttribute('aria-label', `Engine ${word}${engine.model ? `: ${engine.model}` : ''}. Open settings`);
   chip.title = engine.reason;
 }
 

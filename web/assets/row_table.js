@@ -89,7 +89,10 @@ export function rowTable({ label, cells, version, onopen, onsort }) {
       tabindex: '0',
       onclick: () => onopen(index),
       onkeydown: (/** @type {KeyboardEvent} */ event) => {
-        if (event.key === 'Enter') onopen(index);
+        if (event.key === 'Enter') {
+          event.preventDefault(); // else it would also press the button that has the focus next
+          onopen(index);
+        }
         const step = event.key === 'ArrowDown' ? 1 : event.key === 'ArrowUp' ? -1 : 0;
         if (step === 0) return;
         event.preventDefault();

@@ -99,6 +99,7 @@ export function settingsDialog({ engine, models, model }) {
       'form',
       {
         method: 'dialog',
+        novalidate: true, // an address without its http:// will do
         onsubmit: (/** @type {Event} */ event) => {
           event.preventDefault();
           save();
