@@ -1,6 +1,7 @@
 // Holds the attention kernels of this machine's GPU to FP64 and to themselves, and times them.
-//   attention_device check   every kernel against FP64, and each row's bits across packings; exits 1 where one is off
-//   attention_device time    milliseconds and TFLOP/s at the lengths of requests and the sizes of images
+//   attention_device check [NAME]   against FP64, and each row's bits across packings; exits 1 where something is off
+//   attention_device time [NAME]    milliseconds and TFLOP/s at the lengths of requests and the sizes of images
+// NAME chooses the kernels whose names begin so.
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
@@ -342,11 +343,12 @@ class Case {
 
 struct Kernel {
   std::string name;
+  std::string family;  // kernels of one family give the same bits
   bool segments;
   std::function<cudaError_t(Case&)> launch;
 };
 
-std::vector<Kernel> kernels() {
+std::vector<Kernel> kernels(const std::string& prefix) {
   const auto causal = [](cudaError_t (*launch)(const AttentionArgs&, cudaStream_t)) {
     return [launch](Case& c) { return launch(c.args(), nullptr); };
   };
@@ -354,14 +356,35 @@ std::vector<Kernel> kernels() {
     return [launch](Case& c) { return launch(c.segment_args(), nullptr); };
   };
   std::vector<Kernel> all;
-  all.push_back({"mma", false, causal(clef::cuda::launch_attention_mma)});
-  all.push_back({"mma segments", true, full(clef::cuda::launch_segment_attention_mma)});
+  all.push_back({"mma", "mma", false, causal(clef::cuda::launch_attention_mma)});
+  all.push_back({"mma segments", "mma segments", true, full(clef::cuda::launch_segment_attention_mma)});
+  int device = 0, major = 0;
+  cuda_ok(cudaGetDevice(&device), "cudaGetDevice");
+  cuda_ok(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
+  if (major == 9) {
+    for (const int workers : {2, 1}) {
+      all.push_back({"sm90, " + std::to_string(workers) + " workers", "sm90", false,
+                     [workers](Case& c) { return clef::cuda::launch_attention_sm90(c.args(), workers, nullptr); }});
+    }
+    for (const int workers : {3, 2, 1}) {
+      all.push_back(
+          {"sm90 segments, " + std::to_string(workers) + " workers", "sm90 segments", true, [workers](Case& c) {
+             return clef::cuda::launch_segment_attention_sm90(c.segment_args(), workers, nullptr);
+           }});
+    }
+  } else {
+    std::printf("the sm90 kernels are skipped: this device has compute capability %d.x\n", major);
+  }
+  std::erase_if(all, [&](const Kernel& kernel) { return kernel.name.rfind(prefix, 0) != 0; });
   return all;
 }
 
-std::vector<Shape> shapes(bool segments) {
-  if (segments) return {{16, 16, 72, false}, {3, 3, 128, false}, {2, 2, 24, false}, {4, 4, 64, false, 3}};
-  return {{16, 4, kHeadDim, true}, {24, 4, kHeadDim, true}, {6, 1, kHeadDim, true, 3}, {3, 3, kHeadDim, true}};
+std::vector<Shape> shapes(const Kernel& kernel) {
+  if (!kernel.segments) {
+    return {{16, 4, kHeadDim, true}, {24, 4, kHeadDim, true}, {6, 1, kHeadDim, true, 3}, {3, 3, kHeadDim, true}};
+  }
+  if (kernel.family == "sm90 segments") return {{16, 16, 72, false}, {3, 3, 72, false, 3}};
+  return {{16, 16, 72, false}, {3, 3, 128, false}, {2, 2, 24, false}, {4, 4, 64, false, 3}};
 }
 
 // FP16's own rounding of p and of the result gives 2.2e-4 to 2.5e-4 on these values; sharper softmaxes less.
@@ -416,21 +439,37 @@ void check_bits(const Kernel& kernel, const Shape& shape, int length) {
          what + ": NaN must be stored as zero");
 }
 
-void check() {
-  for (const Kernel& kernel : kernels()) {
-    for (const Shape& shape : shapes(kernel.segments)) {
+void check_family(const std::vector<Kernel>& all, const Shape& shape, const std::vector<Sequence>& sequences) {
+  Case batch(shape, sequences);
+  for (const Kernel& first : all) {
+    if (first.segments == shape.causal) continue;
+    const auto bits = batch.run(first.launch, first.name);
+    for (const Kernel& other : all) {
+      if (&other == &first) break;
+      if (other.family != first.family) continue;
+      expect(batch.run(other.launch, other.name) == bits, first.name + " and " + other.name + " give other bits");
+    }
+  }
+}
+
+void check(const std::string& prefix) {
+  const std::vector<Kernel> all = kernels(prefix);
+  for (const Kernel& kernel : all) {
+    const Shape first = shapes(kernel)[0];
+    for (const Shape& shape : shapes(kernel)) {
       check_error(kernel, shape, {{1, 1}});
       check_error(kernel, shape, {{1, 346}});
       check_error(kernel, shape, {{1, 1}, {2, 79}, {3, 80}, {4, 81}, {5, 0}, {6, 64}, {7, 129}});
     }
-    const Shape first = shapes(kernel.segments)[0];
     check_error(kernel, first, {{1, 4510}});
     check_error(kernel, first, std::vector<Sequence>(64, {1, 346}));
-    for (const Shape& shape : shapes(kernel.segments)) {
-      for (const int length : {1, 17, 79, 80, 81, 346}) check_bits(kernel, shape, length);
+    for (const int length : {1, 17, 79, 80, 81, 346, 1382}) check_bits(kernel, first, length);
+    for (const Shape& shape : shapes(kernel)) {
+      for (const int length : {96, 161}) check_bits(kernel, shape, length);
     }
-    check_bits(kernel, first, 1382);
   }
+  check_family(all, {24, 4, kHeadDim, true}, {{1, 777}, {2, 1}, {3, 80}, {4, 2222}});
+  check_family(all, {16, 16, 72, false}, {{1, 777}, {2, 1}, {3, 96}, {4, 2222}});
   std::printf("%d failures\n", failures);
 }
 
@@ -469,8 +508,8 @@ void time_case(const std::vector<Kernel>& all, const Shape& shape, const std::ve
   }
 }
 
-void time_all() {
-  const std::vector<Kernel> all = kernels();
+void time_all(const std::string& prefix) {
+  const std::vector<Kernel> all = kernels(prefix);
   for (const Shape& shape : {Shape{16, 4, kHeadDim, true}, Shape{24, 4, kHeadDim, true}}) {
     for (const int length : {346, 1382, 4510, 8072, 16347}) time_case(all, shape, {{1, length}});
     time_case(all, shape, std::vector<Sequence>(64, {1, 346}));
@@ -483,13 +522,13 @@ void time_all() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string mode = argc > 1 ? argv[1] : "";
+  const std::string mode = argc > 1 ? argv[1] : "", prefix = argc > 2 ? argv[2] : "";
   if (mode == "check") {
-    check();
+    check(prefix);
   } else if (mode == "time") {
-    time_all();
+    time_all(prefix);
   } else {
-    std::printf("usage: attention_device check|time\n");
+    std::printf("usage: attention_device check|time [NAME]\n");
     return 2;
   }
   return failures == 0 ? 0 : 1;
