@@ -231,11 +231,12 @@ class Case {
   }
 
   // The output's bits, [tokens, q_heads * dim], after one launch onto poisoned memory.
-  std::vector<std::uint16_t> run(const std::function<cudaError_t(Case&)>& launch, const std::string& what) {
+  std::vector<std::uint16_t> run(const std::function<cudaError_t(Case&, cudaStream_t)>& launch,
+                                 const std::string& what) {
     const std::size_t stride = static_cast<std::size_t>(padded(shape_.q_columns()));
     std::vector<std::uint16_t> bits(stride * static_cast<std::size_t>(tokens_), kPoison);
     cuda_ok(cudaMemcpy(y_->data(), bits.data(), bits.size() * 2, cudaMemcpyHostToDevice), "poison");
-    cuda_ok(launch(*this), what.c_str());
+    cuda_ok(launch(*this, nullptr), what.c_str());
     cuda_ok(cudaDeviceSynchronize(), what.c_str());
     cuda_ok(cudaMemcpy(bits.data(), y_->data(), bits.size() * 2, cudaMemcpyDeviceToHost), "result");
     std::vector<std::uint16_t> result;
@@ -345,15 +346,15 @@ struct Kernel {
   std::string name;
   std::string family;  // kernels of one family give the same bits
   bool segments;
-  std::function<cudaError_t(Case&)> launch;
+  std::function<cudaError_t(Case&, cudaStream_t)> launch;
 };
 
 std::vector<Kernel> kernels(const std::string& prefix) {
   const auto causal = [](cudaError_t (*launch)(const AttentionArgs&, cudaStream_t)) {
-    return [launch](Case& c) { return launch(c.args(), nullptr); };
+    return [launch](Case& c, cudaStream_t stream) { return launch(c.args(), stream); };
   };
   const auto full = [](cudaError_t (*launch)(const SegmentAttentionArgs&, cudaStream_t)) {
-    return [launch](Case& c) { return launch(c.segment_args(), nullptr); };
+    return [launch](Case& c, cudaStream_t stream) { return launch(c.segment_args(), stream); };
   };
   std::vector<Kernel> all;
   all.push_back({"mma", "mma", false, causal(clef::cuda::launch_attention_mma)});
@@ -363,14 +364,16 @@ std::vector<Kernel> kernels(const std::string& prefix) {
   cuda_ok(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
   if (major == 9) {
     for (const int workers : {2, 1}) {
-      all.push_back({"sm90, " + std::to_string(workers) + " workers", "sm90", false,
-                     [workers](Case& c) { return clef::cuda::launch_attention_sm90(c.args(), workers, nullptr); }});
+      all.push_back(
+          {"sm90, " + std::to_string(workers) + " workers", "sm90", false, [workers](Case& c, cudaStream_t stream) {
+             return clef::cuda::launch_attention_sm90(c.args(), workers, stream);
+           }});
     }
     for (const int workers : {3, 2, 1}) {
-      all.push_back(
-          {"sm90 segments, " + std::to_string(workers) + " workers", "sm90 segments", true, [workers](Case& c) {
-             return clef::cuda::launch_segment_attention_sm90(c.segment_args(), workers, nullptr);
-           }});
+      all.push_back({"sm90 segments, " + std::to_string(workers) + " workers", "sm90 segments", true,
+                     [workers](Case& c, cudaStream_t stream) {
+                       return clef::cuda::launch_segment_attention_sm90(c.segment_args(), workers, stream);
+                     }});
     }
   } else {
     std::printf("the sm90 kernels are skipped: this device has compute capability %d.x\n", major);
@@ -473,17 +476,25 @@ void check(const std::string& prefix) {
   std::printf("%d failures\n", failures);
 }
 
-// Median of the milliseconds of one launch, over ten after two.
+// Median of the milliseconds of one launch, over ten replays of a graph of four: the host's part is left out.
 float median_ms(Case& batch, const Kernel& kernel) {
+  constexpr int kLaunches = 4;
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t replay;
   cudaEvent_t begin, end;
+  cuda_ok(cudaStreamCreate(&stream), "stream");
   cuda_ok(cudaEventCreate(&begin), "event");
   cuda_ok(cudaEventCreate(&end), "event");
+  cuda_ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+  for (int n = 0; n < kLaunches; ++n) cuda_ok(kernel.launch(batch, stream), kernel.name.c_str());
+  cuda_ok(cudaStreamEndCapture(stream, &graph), "capture");
+  cuda_ok(cudaGraphInstantiate(&replay, graph, 0), "graph");
   std::vector<float> times;
-  constexpr int kLaunches = 4;  // between two events, so that a launch's own cost is hidden
   for (int i = 0; i < 12; ++i) {
-    cuda_ok(cudaEventRecord(begin), "event");
-    for (int n = 0; n < kLaunches; ++n) cuda_ok(kernel.launch(batch), kernel.name.c_str());
-    cuda_ok(cudaEventRecord(end), "event");
+    cuda_ok(cudaEventRecord(begin, stream), "event");
+    cuda_ok(cudaGraphLaunch(replay, stream), "graph");
+    cuda_ok(cudaEventRecord(end, stream), "event");
     cuda_ok(cudaEventSynchronize(end), kernel.name.c_str());
     float ms = 0;
     cuda_ok(cudaEventElapsedTime(&ms, begin, end), "event");
@@ -491,6 +502,9 @@ float median_ms(Case& batch, const Kernel& kernel) {
   }
   cudaEventDestroy(begin);
   cudaEventDestroy(end);
+  cudaGraphExecDestroy(replay);
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(stream);
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
 }

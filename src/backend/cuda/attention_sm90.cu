@@ -1,10 +1,12 @@
 // Attention for Hopper, on wgmma and the copy engine.
 // Arithmetic: as attention_mma.cu's, with blocks of 80 keys for the text layers and of 96 for the vision tower, and one
 //             difference: where no row of a warp has a new maximum, the product by 1 is left out, which changes no bit.
-// Schedule:   a block stays on its multiprocessor and takes tiles, the heaviest first, in an order that runs back and
-//             forth over the blocks. A warpgroup has 64 rows: some tokens times some heads that share their keys. One
-//             warpgroup fetches; the others multiply, each starting the next block's scores before it weighs the
-//             values of the last, so that softmax runs beside the tensor cores.
+// Schedule:   tiles are taken the heaviest first: where they are short, by as many blocks as there are multiprocessors,
+//             in an order that runs back and forth over them, each fetching the next tile's keys while it finishes
+//             the last; where they are long, by a block each, so that the hardware balances them, and few key heads
+//             at a time, so that the keys stay in the second-level cache. A warpgroup has 64 rows: some tokens times
+//             some heads that share their keys. One warpgroup fetches; the others multiply, each starting the next
+//             block's scores before it weighs the values of the last, so that softmax runs beside the tensor cores.
 // Bound:      the tensor cores; at short lengths the time of the longest row.
 #include <cuda.h>
 #include <cuda_fp16.h>
@@ -31,8 +33,10 @@ struct Params {
   const int* cu;
   int* overflow;
   int sequences, slots, heads, group;
-  int packed;   // heads of a tile: 1, 2 or 4, all reading the same keys
-  float scale;  // log2(e) / sqrt(head_dim)
+  int packed;       // heads of a tile: 1, 2 or 4, all reading the same keys
+  int token_shift;  // 64 / packed tokens are a warpgroup's, and this is the logarithm
+  int pass;         // heads whose tiles are mixed; a pass goes over all tokens before the next begins
+  float scale;      // log2(e) / sqrt(head_dim)
 };
 
 // kWorkers warpgroups multiply.
@@ -85,23 +89,24 @@ class Tiles {
   __device__ explicit Tiles(const Params& params) : params_(params) {}
 
   __device__ TileInfo next() {
-    const int across = params_.heads / params_.packed, tokens = C::kWorkers * kRows / params_.packed;
-    const int count = params_.slots * across;
-    for (;;) {
+    const int across = params_.pass / params_.packed, tokens = C::kWorkers * kRows / params_.packed;
+    const int of_pass = params_.slots * across, count = params_.slots * (params_.heads / params_.packed);
+    const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
+    for (; round_ * blocks < count; ++round_) {
       // Forth in even rounds, back in odd ones: he who had the heaviest tile gets the lightest of the next round.
-      const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
       const int index = round_ * blocks + (round_ % 2 == 0 ? block : blocks - 1 - block);
-      ++round_;
-      if (round_ * static_cast<std::int64_t>(blocks) - blocks >= count) return {{0, 0, 0, 0}, 0, 0};
       if (index >= count) continue;
+      const int in_pass = index % of_pass;
       TileInfo tile;
-      tile.rows = find_tile(params_.cu, params_.sequences, tokens, params_.slots - 1 - index / across);
+      tile.rows = find_tile(params_.cu, params_.sequences, tokens, params_.slots - 1 - in_pass / across);
       if (tile.rows.first >= tile.rows.length) continue;
-      tile.head = index % across * params_.packed;
+      tile.head = index / of_pass * params_.pass + in_pass % across * params_.packed;
       const int last = C::kCausal ? min(tile.rows.first + tokens, tile.rows.length) : tile.rows.length;
       tile.blocks = (last + C::kKeys - 1) / C::kKeys;
+      ++round_;
       return tile;
     }
+    return {{0, 0, 0, 0}, 0, 0};
   }
 
  private:
@@ -119,6 +124,13 @@ __device__ void fetch_rows(std::uint32_t tile, const CUtensorMap* map, std::uint
     copy_box(tile + static_cast<std::uint32_t>(chunk * rows * kChunkRowBytes), map, barrier, chunk * kChunk, token,
              head);
   }
+}
+
+// The same into the second-level cache, for later.
+template <typename C>
+__device__ void announce_rows(const CUtensorMap* map, int token, int head) {
+#pragma unroll
+  for (int chunk = 0; chunk < C::kChunks; ++chunk) prefetch_box(map, chunk * kChunk, token, head);
 }
 
 template <typename C>
@@ -156,6 +168,11 @@ __device__ void fetch_queries(Shared<C>& shared, const Params& params, int worke
   std::uint32_t parity = 1;
   for (;;) {
     const TileInfo tile = tiles.next();
+    const int token = tile.rows.start + tile.rows.first + worker * (kRows / params.packed);
+    if (tile.rows.length > 0) {
+      announce_rows<C>(&params.q, token, tile.head);
+      if constexpr (C::kCausal) announce_rows<C>(&params.gate, token, tile.head);
+    }
     barrier_wait(empty, parity);
     parity ^= 1;
     shared.info[worker] = tile;
@@ -163,7 +180,6 @@ __device__ void fetch_queries(Shared<C>& shared, const Params& params, int worke
       barrier_arrive(full);
       return;
     }
-    const int token = tile.rows.start + tile.rows.first + worker * (kRows / params.packed);
     barrier_arrive_expecting(full, C::kQueryBytes);
     fetch_rows<C>(place, &params.q, full, kRows, token, tile.head);
     if constexpr (C::kCausal) {
@@ -233,7 +249,7 @@ class Worker {
         worker_(worker),
         thread_(static_cast<int>(threadIdx.x) % kWarpgroup),
         lane_(thread_ % kWarpSize),
-        tokens_(kRows / params.packed),
+        token_shift_(params.token_shift),
         q_(shared_address(shared.q[worker])) {}
 
   __device__ void run() {
@@ -252,8 +268,12 @@ class Worker {
   static constexpr int kHeadDim = C::kHeadDim, kKeys = C::kKeys;
 
   // This lane's rows of the 64: row(0) and row(1), eight further.
-  __device__ int row(int half) const { return thread_ / kWarpSize * 16 + lane_ / 4 + half * 8; }
-  __device__ int token(int row) const { return tile_.rows.first + worker_ * tokens_ + row % tokens_; }
+  __device__ int row(int half) const { return first_row() + lane_ / 4 + half * 8; }
+  __device__ int first_row() const { return thread_ / kWarpSize * 16; }
+  // Heads lie one behind the other, each with its tokens, as the copy engine brings them.
+  __device__ int head(int row) const { return tile_.head + (row >> token_shift_); }
+  __device__ int token(int row) const { return first_token() + (row & ((1 << token_shift_) - 1)); }
+  __device__ int first_token() const { return tile_.rows.first + (worker_ << token_shift_); }
 
   __device__ void release(std::uint64_t& barrier) const {
     if (lane_ == 0) barrier_arrive(shared_address(&barrier));
@@ -296,7 +316,7 @@ class Worker {
   // A select, not a sum: the score of a missing key may be NaN.
   __device__ void mask(int block) {
     const int first_key = block * kKeys;
-    const int earliest = C::kCausal ? tile_.rows.first + worker_ * tokens_ + 1 : tile_.rows.length;
+    const int earliest = C::kCausal ? first_token() + 1 : tile_.rows.length;
     if (first_key + kKeys <= earliest) return;
 #pragma unroll
     for (int i = 0; i < kKeys / 2; ++i) {
@@ -333,6 +353,9 @@ class Worker {
     softmax_ = Softmax();
 #pragma unroll
     for (int i = 0; i < kHeadDim / 2; ++i) out_[i] = 0;
+#pragma unroll
+    for (int i = 0; i < kKeys / 2; ++i)
+      score_[i] = 0;  // not needed by the product, but the last tile's end is told here
 
     start_scores();
     wgmma_wait<0>();
@@ -381,10 +404,16 @@ class Worker {
                                            (column % kChunk / 8 ^ row % 8) * 16 + column % 8 * 2);
   }
 
+  // Keeps the compiler from working out the places of a tile's results once for all tiles: it has no registers for
+  // them.
+  __device__ void forget_places() { asm volatile("" : "+r"(thread_), "+r"(lane_)); }
+
   // Divides, gates, rounds; the rows meet in shared memory, so that they leave 16 bytes a lane.
   __device__ void finish() {
+    forget_places();
     bool bad[2] = {false, false};
-    const float inverse[2] = {__frcp_rn(quad_sum(softmax_.total[0])), __frcp_rn(quad_sum(softmax_.total[1]))};
+    const float inverse[2] = {reciprocal_approximate(quad_sum(softmax_.total[0])),
+                              reciprocal_approximate(quad_sum(softmax_.total[1]))};
     if constexpr (C::kCausal) {
       barrier_wait(shared_address(&shared_.q_full[worker_]), q_parity_);
       q_parity_ ^= 1;
@@ -402,41 +431,45 @@ class Worker {
         const float2 g = unpack_halves(gate);
         value = {__fmul_rn(value.x, sigmoid(g.x)), __fmul_rn(value.y, sigmoid(g.y))};
       }
-      const std::uint32_t halves = pack_halves(saturate(value.x, bad[half]), saturate(value.y, bad[half]));
-      asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(halves) : "memory");
+      bad[half] |= !(fabsf(value.x) <= kLargestHalf) || !(fabsf(value.y) <= kLargestHalf);
+      asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(pack_halves(value.x, value.y)) : "memory");
     }
+    const bool seen = (bad[0] && token(row(0)) < tile_.rows.length) || (bad[1] && token(row(1)) < tile_.rows.length);
+    if (seen && params_.overflow != nullptr) params_.overflow[tile_.rows.sequence] = 1;
+    store(__any_sync(kFullWarp, seen));
+  }
+
+  // This warp's 16 rows, once all its lanes have written them.
+  __device__ void store(bool saturate) {
+    constexpr int kWords = kHeadDim / 8, kSteps = (16 * kWords + kWarpSize - 1) / kWarpSize;
     __syncwarp();
-    store();
+    forget_places();
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      const int i = step * kWarpSize + lane_, r = first_row() + i / kWords;
+      if (i >= 16 * kWords || token(r) >= tile_.rows.length) continue;
+      std::uint32_t value[4];
+      asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(value[0]), "=r"(value[1]), "=r"(value[2]), "=r"(value[3])
+                   : "r"(word(r, i % kWords * 8))
+                   : "memory");
+      if (saturate) {
+#pragma unroll
+        for (std::uint32_t& halves : value) halves = saturate_halves(halves);
+      }
+      __half* y = params_.y + (tile_.rows.start + token(r)) * params_.y_stride + head(r) * kHeadDim + i % kWords * 8;
+      *reinterpret_cast<uint4*>(y) = {value[0], value[1], value[2], value[3]};
+    }
     fence_async_proxy();
     __syncwarp();
     release(shared_.q_empty[worker_]);
-
-    const bool seen = (bad[0] && token(row(0)) < tile_.rows.length) || (bad[1] && token(row(1)) < tile_.rows.length);
-    if (seen && params_.overflow != nullptr) params_.overflow[tile_.rows.sequence] = 1;
-  }
-
-  // This warp's 16 rows.
-  __device__ void store() const {
-    constexpr int kWords = kHeadDim / 8;
-    const int first_row = thread_ / kWarpSize * 16;
-#pragma unroll 4
-    for (int i = lane_; i < 16 * kWords; i += kWarpSize) {
-      const int r = first_row + i / kWords, column = i % kWords * 8;
-      uint4 value;
-      asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-                   : "r"(word(r, column))
-                   : "memory");
-      if (token(r) >= tile_.rows.length) continue;
-      const std::int64_t line = tile_.rows.start + token(r);
-      const int head = tile_.head + r / tokens_;
-      *reinterpret_cast<uint4*>(params_.y + line * params_.y_stride + head * kHeadDim + column) = value;
-    }
   }
 
   Shared<C>& shared_;
   const Params& params_;
-  const int worker_, thread_, lane_, tokens_;
+  const int worker_;
+  int thread_, lane_;
+  const int token_shift_;
   const std::uint32_t q_;
   TileInfo tile_;
   Stage k_, v_;
@@ -530,6 +563,9 @@ int multiprocessors() {
   return count;
 }
 
+// What the second-level cache keeps beside all else that passes through it.
+constexpr std::int64_t kCachedBytes = 20 << 20;
+
 template <typename C>
 cudaError_t launch(Params& params, int tokens, cudaStream_t stream) {
   const auto kernel = attention_sm90_kernel<C>;
@@ -538,7 +574,17 @@ cudaError_t launch(Params& params, int tokens, cudaStream_t stream) {
   if (error != cudaSuccess) return error;
   params.slots = static_cast<int>(tile_slots(tokens, params.sequences, C::kWorkers * kRows / params.packed));
   const int tiles = params.slots * (params.heads / params.packed);
-  kernel<<<static_cast<unsigned>(std::min(tiles, multiprocessors())), C::kThreads, kBytes, stream>>>(params);
+
+  // The mean sequence decides for all: its keys and values of every head, and its last tile's time.
+  const std::int64_t length = tokens / params.sequences;
+  const int kv_heads = params.heads / params.group;
+  std::int64_t of_a_head = length * C::kHeadDim * 2 * 2;
+  int together = kv_heads;
+  while (together % 2 == 0 && of_a_head * together > kCachedBytes) together /= 2;
+  params.pass = together * params.group;
+  const bool long_tiles = together < kv_heads;
+  kernel<<<static_cast<unsigned>(long_tiles ? tiles : std::min(tiles, multiprocessors())), C::kThreads, kBytes,
+           stream>>>(params);
   return cudaGetLastError();
 }
 
@@ -556,7 +602,8 @@ cudaError_t launch_attention_sm90(const AttentionArgs& args, int workers, cudaSt
   params.sequences = args.sequences;
   params.heads = args.q_heads;
   params.group = args.q_heads / args.kv_heads;
-  params.packed = params.group % 4 == 0 ? 4 : params.group % 2 == 0 ? 2 : 1;
+  params.token_shift = params.group % 4 == 0 ? 4 : params.group % 2 == 0 ? 5 : 6;
+  params.packed = kRows >> params.token_shift;
   params.scale = kLog2e / 16.0F;
   const int d = kAttentionHeadDim, rows = kRows / params.packed;
   if (!make_map(params.q, args.q, {d, args.tokens, args.q_heads, args.q_stride, d, rows, params.packed}) ||
@@ -586,6 +633,7 @@ cudaError_t launch_segment_attention_sm90(const SegmentAttentionArgs& args, int 
   params.sequences = args.segments;
   params.heads = args.heads;
   params.group = 1;
+  params.token_shift = 6;
   params.packed = 1;
   params.scale = kLog2e / std::sqrt(72.0F);
   const int d = args.head_dim;

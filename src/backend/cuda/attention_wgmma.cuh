@@ -69,6 +69,12 @@ __device__ __forceinline__ void copy_box(std::uint32_t shared, const CUtensorMap
       : "memory");
 }
 
+// The same box as far as the second-level cache.
+__device__ __forceinline__ void prefetch_box(const CUtensorMap* map, int x, int y, int z) {
+  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(x), "r"(y), "r"(z)
+               : "memory");
+}
+
 // --- wgmma ---
 
 // A descriptor's low word: where the tile starts and, for one whose rows run across the summed index (values), how many
