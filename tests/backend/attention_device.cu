@@ -70,13 +70,18 @@ __device__ std::uint32_t mixed(std::uint32_t x) {
   return x ^ (x >> 16);
 }
 
+constexpr int kNan = -1;       // the name of a sequence whose rows hold NaN everywhere
+constexpr int kInfinite = -2;  // and of one whose values are infinite
+
 // About normal: the sum of four uniform values. Element (row, column) depends on the row's `identity` alone.
 __global__ void fill_rows(__half* x, std::int64_t stride, int columns, const int* identity, std::uint32_t seed,
-                          float scale) {
+                          float scale, bool values) {
   const int row = static_cast<int>(blockIdx.x);
   for (int c = static_cast<int>(threadIdx.x); c < columns; c += static_cast<int>(blockDim.x)) {
     float value = NAN;
-    if (identity[row] >= 0) {
+    if (values && identity[row] == kInfinite) {
+      value = INFINITY;
+    } else if (identity[row] != kNan) {
       const std::uint32_t place = mixed(static_cast<std::uint32_t>(identity[row]) * 2654435761u + seed) + c;
       float sum = 0;
       for (std::uint32_t i = 0; i < 4; ++i) sum += static_cast<float>(mixed(place * 4 + i) >> 8) * 0x1p-24F - 0.5F;
@@ -156,7 +161,7 @@ double host_value(const std::vector<__half>& q, const std::vector<__half>& k, co
 }
 
 // Tokens of several sequences in one batch. A sequence's rows are made from its name, so that the same name gives the
-// same values in any batch; a negative name fills the rows with NaN.
+// same values in any batch.
 struct Sequence {
   int name, length;
 };
@@ -176,7 +181,7 @@ class Case {
  public:
   Case(const Shape& shape, const std::vector<Sequence>& sequences) : shape_(shape), starts_{0} {
     for (const Sequence& s : sequences) {
-      for (int i = 0; i < s.length; ++i) identity_.push_back(s.name < 0 ? -1 : (s.name << 20) + i);
+      for (int i = 0; i < s.length; ++i) identity_.push_back(s.name < 0 ? s.name : (s.name << 20) + i);
       starts_.push_back(starts_.back() + s.length);
     }
     tokens_ = starts_.back();
@@ -311,7 +316,7 @@ class Case {
     auto x = std::make_unique<DeviceArray<__half>>(static_cast<std::size_t>(padded(columns)) *
                                                    static_cast<std::size_t>(tokens_));
     fill_rows<<<static_cast<unsigned>(tokens_), 256>>>(x->data(), padded(columns), static_cast<int>(padded(columns)),
-                                                       identity.data(), seed * 0x9e3779b9u, scale);
+                                                       identity.data(), seed * 0x9e3779b9u, scale, seed == 3);
     cuda_ok(cudaGetLastError(), "fill");
     cuda_ok(cudaDeviceSynchronize(), "fill");
     return x;
@@ -433,13 +438,21 @@ void check_bits(const Kernel& kernel, const Shape& shape, int length) {
   many[40] = it;
   same(many, 40, "among seventy");
 
-  Case beside_nan(shape, {{-1, 90}, it, {-1, 90}});
+  Case beside_nan(shape, {{kNan, 90}, it, {kNan, 90}});
   const auto bits = beside_nan.run(kernel.launch, what);
   expect(rows_of(beside_nan, bits, 1, length, columns) == wanted, what + ": other bits between rows of NaN");
   expect(beside_nan.flags() == std::vector<int>({1, 0, 1}), what + ": NaN must be flagged where it is, and only there");
   const auto nan_rows = rows_of(beside_nan, bits, 0, 90, columns);
   expect(std::all_of(nan_rows.begin(), nan_rows.end(), [](std::uint16_t x) { return x == 0; }),
          what + ": NaN must be stored as zero");
+}
+
+void check_saturation(const Kernel& kernel, const Shape& shape) {
+  Case batch(shape, {{3, 50}, {kInfinite, 1}, {4, 50}});
+  const auto rows = rows_of(batch, batch.run(kernel.launch, kernel.name), 1, 1, shape.q_columns());
+  expect(std::all_of(rows.begin(), rows.end(), [](std::uint16_t x) { return x == 0x7bff; }),
+         kernel.name + ": infinity must be stored as the largest FP16");
+  expect(batch.flags() == std::vector<int>({0, 1, 0}), kernel.name + ": infinity must be flagged, and only there");
 }
 
 void check_family(const std::vector<Kernel>& all, const Shape& shape, const std::vector<Sequence>& sequences) {
@@ -464,6 +477,7 @@ void check(const std::string& prefix) {
       check_error(kernel, shape, {{1, 346}});
       check_error(kernel, shape, {{1, 1}, {2, 79}, {3, 80}, {4, 81}, {5, 0}, {6, 64}, {7, 129}});
     }
+    check_saturation(kernel, first);
     check_error(kernel, first, {{1, 4510}});
     check_error(kernel, first, std::vector<Sequence>(64, {1, 346}));
     for (const int length : {1, 17, 79, 80, 81, 346, 1382}) check_bits(kernel, first, length);

@@ -4,8 +4,8 @@ namespace clef::cuda {
 
 namespace {
 
-// A grid has at most this many blocks, and a kernel counts them in an int.
-constexpr std::int64_t kMostBlocks = 0x7fffffff;
+// A kernel counts its tiles in an int, with room for a round more.
+constexpr std::int64_t kMostBlocks = 1 << 30;
 
 bool is_aligned(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
 

@@ -63,7 +63,7 @@ __device__ __forceinline__ std::uint32_t saturate_halves(std::uint32_t halves) {
   return result;
 }
 
-__device__ __forceinline__ float sigmoid(float x) {
+__device__ __forceinline__ float approximate_sigmoid(float x) {
   return reciprocal_approximate(1.0F + exp2_approximate(-kLog2e * x));
 }
 

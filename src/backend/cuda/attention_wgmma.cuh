@@ -149,21 +149,6 @@ __device__ __forceinline__ void wgmma<48>(float (&sum)[48], std::uint32_t a, std
 }
 
 template <>
-__device__ __forceinline__ void wgmma<64>(float (&sum)[64], std::uint32_t a, std::uint32_t b, bool accumulate) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-      "}, %64, %65, p, 1, 1, 0, 0;\n}\n"
-      : CLEF_EIGHT(sum, 0), CLEF_EIGHT(sum, 8), CLEF_EIGHT(sum, 16), CLEF_EIGHT(sum, 24), CLEF_EIGHT(sum, 32),
-        CLEF_EIGHT(sum, 40), CLEF_EIGHT(sum, 48), CLEF_EIGHT(sum, 56)
-      : "l"(whole_descriptor(a)), "l"(whole_descriptor(b)), "r"(static_cast<int>(accumulate)));
-}
-
-template <>
 __device__ __forceinline__ void wgmma<36>(float (&sum)[36], const std::uint32_t (&a)[4], std::uint32_t b) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.eq.b32 p, 0, 0;\n"
