@@ -1,12 +1,53 @@
-// DeltaNet's launcher.
+// DeltaNet's launchers: two passes over chunks where the device and the shape allow it, else the plain recurrence.
 #include "backend/cuda/delta_net.h"
 
-namespace clef::cuda {
+#include "backend/cuda/delta_net_tile.cuh"
 
-std::size_t delta_net_workspace(int /*tokens*/, int /*sequences*/, int /*key_heads*/, int /*value_heads*/) { return 0; }
+namespace clef::cuda {
+namespace {
+
+// The passes need Hopper's warpgroup products, which no other generation has.
+cudaError_t chunks_apply(const DeltaNetArgs& args, bool& apply) {
+  int device = 0, major = 0;
+  if (const cudaError_t status = cudaGetDevice(&device); status != cudaSuccess) return status;
+  if (const cudaError_t status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+      status != cudaSuccess) {
+    return status;
+  }
+  apply = major == 9 && args.value_heads % args.key_heads == 0;
+  return cudaSuccess;
+}
+
+cudaError_t launch_chunks(const DeltaNetArgs& args, const GatedRmsNormArgs* norm, cudaStream_t stream) {
+  if (args.workspace_bytes < delta_net_workspace(args.tokens, args.sequences, args.key_heads, args.value_heads)) {
+    return cudaErrorInvalidValue;
+  }
+  if (const cudaError_t status = launch_delta_net_prepare(args, stream); status != cudaSuccess) return status;
+  return launch_delta_net_scan(args, norm, stream);
+}
+
+}  // namespace
+
+std::size_t delta_net_workspace(int tokens, int sequences, int /*key_heads*/, int value_heads) {
+  return static_cast<std::size_t>(slot_count(tokens, sequences)) * static_cast<std::size_t>(value_heads) *
+         sizeof(ChunkRecord);
+}
 
 cudaError_t launch_delta_net(const DeltaNetArgs& args, cudaStream_t stream) {
-  return launch_delta_net_plain(args, stream);
+  if (args.tokens == 0 || args.sequences == 0) return cudaSuccess;
+  bool chunks = false;
+  if (const cudaError_t status = chunks_apply(args, chunks); status != cudaSuccess) return status;
+  return chunks ? launch_chunks(args, nullptr, stream) : launch_delta_net_plain(args, stream);
+}
+
+cudaError_t launch_delta_net_gated(const DeltaNetArgs& args, const GatedRmsNormArgs& norm, cudaStream_t stream) {
+  if (args.tokens == 0 || args.sequences == 0) return cudaSuccess;
+  if (norm.z_stride % 8 != 0) return cudaErrorInvalidValue;
+  bool chunks = false;
+  if (const cudaError_t status = chunks_apply(args, chunks); status != cudaSuccess) return status;
+  if (chunks) return launch_chunks(args, &norm, stream);
+  if (const cudaError_t status = launch_delta_net_plain(args, stream); status != cudaSuccess) return status;
+  return launch_gated_rms_norm(norm, stream);
 }
 
 }  // namespace clef::cuda
