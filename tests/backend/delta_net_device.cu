@@ -104,23 +104,29 @@ Input make_input(Heads heads, const std::vector<int>& lengths, Gates gates, unsi
     in.dt_bias.push_back(normal(weights));
   }
   for (int i = 0; i < kDim; ++i) in.gain.push_back(1.0F + 0.2F * normal(weights));
-  // Longer inputs repeat one megabyte of numbers with a stride that no row length divides: making them all is slow.
+  // Large inputs repeat a million numbers, whose count no row length divides: drawing all takes too long.
   std::mt19937 random(seed);
   std::vector<float> pool(1000003);
   for (float& p : pool) p = normal(random);
+  std::vector<__half> half_pool(pool.size());
+  std::transform(pool.begin(), pool.end(), half_pool.begin(), [](float p) { return __float2half(p); });
   std::size_t next = random() % pool.size();
-  const auto draw = [&] {
-    next = next + 1 == pool.size() ? 0 : next + 1;
-    return pool[next];
+  const auto draw = [&] { return pool[next = (next + 1) % pool.size()]; };
+  const auto fill = [&](std::vector<__half>& values, std::size_t count) {
+    values.reserve(count);
+    while (values.size() < count) {
+      const std::size_t piece = std::min(count - values.size(), half_pool.size() - next);
+      values.insert(values.end(), half_pool.begin() + static_cast<std::ptrdiff_t>(next),
+                    half_pool.begin() + static_cast<std::ptrdiff_t>(next + piece));
+      next = (next + piece) % half_pool.size();
+    }
   };
   for (const int length : lengths) in.cu_seqlens.push_back(in.tokens() + length);
   const auto tokens = static_cast<std::size_t>(in.tokens());
-  in.x.resize(tokens * static_cast<std::size_t>(heads.channels()));
-  in.z.resize(tokens * static_cast<std::size_t>(heads.value * kDim));
+  fill(in.x, tokens * static_cast<std::size_t>(heads.channels()));
+  fill(in.z, tokens * static_cast<std::size_t>(heads.value * kDim));
   in.a.resize(tokens * static_cast<std::size_t>(heads.value));
   in.b.resize(in.a.size());
-  for (__half& x : in.x) x = __float2half(draw());
-  for (__half& z : in.z) z = __float2half(draw());
   for (float& b : in.b) b = 2.0F * draw();
   for (float& a : in.a) {
     a = 2.0F * draw();

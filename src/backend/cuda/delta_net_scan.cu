@@ -25,9 +25,10 @@ constexpr int kComputeWarps = kComputeGroups * kGroupThreads / 32;
 constexpr int kStages = 3, kAhead = kStages - 1;
 constexpr int kRowsAtOnce = kGroupThreads / kLanesPerHead;
 constexpr int kPieces = kChunk / kRowsAtOnce;  // of 16 bytes, that a thread moves of a tile
-// All 64k registers of a multiprocessor, in eights: the computing threads hold the state.
-constexpr int kComputeRegisters = 208, kMoveRegisters = 96;
-static_assert((kComputeGroups * kComputeRegisters + kMoveRegisters) * kGroupThreads <= 65536);
+// The block starts with 168 registers a thread, all that 384 threads can have; the computing threads, which hold the
+// state, take over what the moving ones do not need.
+constexpr int kComputeRegisters = 208, kMoveRegisters = 88;
+static_assert(kComputeGroups * kComputeRegisters + kMoveRegisters <= (1 + kComputeGroups) * 168);
 
 struct alignas(1024) Stage {
   unsigned char k[kTileBytes], q[kTileBytes], v[kTileBytes];
