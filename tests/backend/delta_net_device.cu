@@ -1,5 +1,5 @@
 // Gated DeltaNet's CUDA kernels on the device: against FP64 loops on the host, over packings, beside neighbours of NaN,
-// and their times.   delta_net_device [--no-times]
+// and their times.   delta_net_device [--no-times | --once TOKENS, for a profiler]
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
@@ -534,13 +534,17 @@ void check_neighbours() {
     MUST(launch_delta_net_gated(layer.net, layer.fused_norm, nullptr));
     check("net");
   }
-  // Finite inputs whose results are not: a state that grows past FP16's largest number.
+  // Finite inputs whose results are not: one key again and again, and values that swing between FP16's ends, so that
+  // each correction is twice the largest number.
   Input large = make_input(heads, {200, 200}, Gates::kWeak, 6);
+  for (float& b : large.b) b = 20.0F;
   Layer layer(large);
   layer.run();
-  auto v = layer.v.read();
-  for (std::size_t i = v.size() / 2; i < v.size(); ++i) v[i] = __float2half(65504.0F);
-  MUST(cudaMemcpy(layer.v.data(), v.data(), v.size() * sizeof(__half), cudaMemcpyHostToDevice));
+  auto k = layer.k.read(), v = layer.v.read();
+  for (std::size_t i = k.size() / 2; i < k.size(); ++i) k[i] = __float2half(i % kDim == 0 ? 1.0F : 0.0F);
+  for (std::size_t i = v.size() / 2; i < v.size(); ++i) v[i] = __float2half(i / row % 2 == 0 ? 65504.0F : -65504.0F);
+  layer.k = Array<__half>(k), layer.v = Array<__half>(v);
+  layer.net.k = layer.k.data(), layer.net.v = layer.v.data();
   MUST(launch_delta_net(layer.net, nullptr));
   const auto y = layer.y.read();
   const auto flags = layer.overflow.read();
@@ -621,6 +625,11 @@ int main(int argc, char** argv) {
   cudaDeviceProp properties{};
   MUST(cudaGetDeviceProperties(&properties, 0));
   std::printf("%s\n", properties.name);
+  if (argc > 2 && std::strcmp(argv[1], "--once") == 0) {
+    const Input in = make_input({16, 32}, {std::atoi(argv[2])}, Gates::kUsual, 1);
+    Layer(in).run();
+    return 0;
+  }
   check_accuracy({2, 4}, Gates::kUsual, "usual");
   check_accuracy({2, 6}, Gates::kWeak, "weak");
   check_accuracy({2, 4}, Gates::kStrong, "strong");

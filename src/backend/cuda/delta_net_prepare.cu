@@ -1,6 +1,6 @@
 // DeltaNet's first pass: for each chunk of each value head what does not depend on the state, a ChunkRecord.
-// Arithmetic: products of f16 in f32. Decays from sums of g in double, kept as two floats so that a small decay is not
-//             lost behind a large one: D_ij = exp((high_i - high_j) + (low_i - low_j)). The triangular inverse by
+// Arithmetic: products of f16 in f32. Decays from sums of g / ln 2 in double, kept as two floats so that a small decay
+//             is not lost behind a large one: D_ij = 2^((high_i - high_j) + (low_i - low_j)). The triangular inverse by
 //             16 x 16 blocks: those on the diagonal by substitution in f32, those below, T_ij = -(sum over j < k <= i
 //             of T_ik A_kj) T_jj, with operands split in two halves (22 bits) and sums in f32.
 // Schedule:   a block of four warps a chunk and value head, each warp sixteen of its rows.
@@ -8,29 +8,31 @@
 #include "backend/cuda/delta_net.h"
 #include "backend/cuda/delta_net_common.cuh"
 #include "backend/cuda/delta_net_tile.cuh"
+#include "backend/cuda/delta_net_wgmma.cuh"
 
 namespace clef::cuda {
 namespace {
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
-constexpr int kBlock = 16;        // rows of a warp, and of a block of the triangular inverse
-constexpr int kPlaneStride = 72;  // halves; 144 bytes, so that eight rows lie in different banks
-constexpr int kBlockStride = 24;  // halves; 48 bytes, likewise
-constexpr int kDiagonalStride = 20;
+constexpr int kBlock = 16;           // rows of a warp, and of a block of the triangular inverse
+constexpr int kPlaneStride = 72;     // halves; 144 bytes, so that eight rows lie in different banks
+constexpr int kBlockStride = 24;     // halves; 48 bytes, likewise
+constexpr int kDiagonalStride = 20;  // floats; 80 bytes: rows start at 16-byte pieces
 
-// g below this is 0 after exp, as is every product with it; the bound keeps its sums exact enough.
+// e^g below this is 0 in f32, as is every product with it; the bound keeps sums of g exact enough.
 constexpr float kLeastLogDecay = -128.0F;
-// Sums of 64 such g are at least -2^13: multiples of 2^-10 have 23 bits.
-constexpr double kHighUnit = 1.0 / 1024;
+constexpr double kLog2EExact = 1.4426950408889634;
+// Sums of 64 such g / ln 2 are above -2^14: multiples of 2^-9 have 23 bits.
+constexpr double kHighUnit = 1.0 / 512;
 
-struct Tiles {
+struct alignas(1024) Tiles {
   unsigned char k[kTileBytes], q[kTileBytes];
 };
 // Takes the place of the tiles once their products are in registers.
 struct Planes {
   __half below_high[kChunk][kPlaneStride], below_low[kChunk][kPlaneStride];  // -A, blocks below the diagonal
   __half inverse_high[kWarps][kBlock][kBlockStride], inverse_low[kWarps][kBlock][kBlockStride];  // T_jj
-  float diagonal[kWarps][kBlock][kDiagonalStride];                                               // A_jj
+  float diagonal[kWarps][kBlock][kDiagonalStride];  // -A_jj, transposed: [column][row]
 };
 struct Shared {
   union {
@@ -108,9 +110,9 @@ __device__ void gates(const DeltaNetArgs& args, Shared& s, int first, int tokens
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const int token = 2 * lane + i;
-    const double high = rint(gamma[i] / kHighUnit) * kHighUnit;
+    const double bits = gamma[i] * kLog2EExact, high = rint(bits / kHighUnit) * kHighUnit;
     s.gamma_high[token] = static_cast<float>(high);
-    s.gamma_low[token] = static_cast<float>(gamma[i] - high);
+    s.gamma_low[token] = static_cast<float>(bits - high);
     const float decay = expf(static_cast<float>(gamma[i]));
     s.record.beta[token] = beta[i];
     s.record.minus_beta_decay[token] = -(beta[i] * decay);
@@ -137,28 +139,20 @@ __device__ void load_tiles(const DeltaNetArgs& args, Shared& s, int first, int t
   copy_commit();
 }
 
-// kk [16, 64] = the warp's rows of K K^T, qk of Q K^T, up to the diagonal; eight columns an index.
-__device__ void products(const Shared& s, int warp, float (&kk)[8][4], float (&qk)[8][4]) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, matrix = lane / 8, row = lane % 8;
+// kk = K K^T and qk = Q K^T, as wgmma leaves them.
+__device__ void products(const Shared& s, float (&kk)[32], float (&qk)[32]) {
   const std::uint32_t k = shared_address(s.tiles.k), q = shared_address(s.tiles.q);
-  const int a_row = kBlock * warp + matrix % 2 * 8 + row;
+  wgmma_fence();
 #pragma unroll
   for (int step = 0; step < kDeltaNetHeadDim / 16; ++step) {
-    std::uint32_t a_k[4], a_q[4];
-    load_matrices(k + tile_offset(a_row, 2 * step + matrix / 2), a_k);
-    load_matrices(q + tile_offset(a_row, 2 * step + matrix / 2), a_q);
-#pragma unroll
-    for (int block = 0; block < kWarps; ++block) {
-      if (block > warp) continue;
-      std::uint32_t b[4];
-      load_matrices(k + tile_offset(kBlock * block + matrix / 2 * 8 + row, 2 * step + matrix % 2), b);
-#pragma unroll
-      for (int n = 0; n < 2; ++n) {
-        mma(kk[2 * block + n], a_k, b[2 * n], b[2 * n + 1]);
-        mma(qk[2 * block + n], a_q, b[2 * n], b[2 * n + 1]);
-      }
-    }
+    const auto at = static_cast<std::uint32_t>(step / 4 * kPanelBytes + step % 4 * 32);
+    wgmma_n64_shared(kk, wgmma_panel(k + at, 16), wgmma_panel(k + at, 16), step > 0);
+    wgmma_n64_shared(qk, wgmma_panel(q + at, 16), wgmma_panel(k + at, 16), step > 0);
   }
+  wgmma_commit();
+  wgmma_wait<0>();
+  pin(kk);
+  pin(qk);
 }
 
 __device__ void store_pair(__half* panel, int row, int column, std::uint32_t pair) {
@@ -167,56 +161,73 @@ __device__ void store_pair(__half* panel, int row, int column, std::uint32_t pai
 }
 
 // Scores into the record, A into the planes.
-__device__ void apply_decays(Shared& s, int warp, const float (&kk)[8][4], const float (&qk)[8][4]) {
+__device__ void apply_decays(Shared& s, int warp, const float (&kk)[32], const float (&qk)[32]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const float scale = 1.0F / sqrtf(static_cast<float>(kDeltaNetHeadDim));
+  const int first_row = kBlock * warp + lane / 4;
+  float high[2], low[2], beta[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int i = kBlock * warp + lane / 4 + 8 * half;
-    const float high = s.gamma_high[i], low = s.gamma_low[i], beta = s.record.beta[i];
+    high[half] = s.gamma_high[first_row + 8 * half];
+    low[half] = s.gamma_low[first_row + 8 * half];
+    beta[half] = s.record.beta[first_row + 8 * half];
+  }
 #pragma unroll
-    for (int tile = 0; tile < 8; ++tile) {
-      const int column = 8 * tile + lane % 4 * 2;
+  for (int tile = 0; tile < 8; ++tile) {
+    const int column = 8 * tile + lane % 4 * 2;
+    const float2 high_j = *reinterpret_cast<const float2*>(&s.gamma_high[column]);
+    const float2 low_j = *reinterpret_cast<const float2*>(&s.gamma_low[column]);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int i = first_row + 8 * half, at = 4 * tile + 2 * half;
       if (tile / 2 > warp) {
         store_pair(s.record.scores, i, column, 0);
         store_pair(s.record.inverse, i, column, 0);
         continue;
       }
-      float score[2], a[2];
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const int j = column + e;
-        const float decay = expf((high - s.gamma_high[j]) + (low - s.gamma_low[j]));
-        score[e] = j <= i ? qk[tile][2 * half + e] * scale * decay : 0.0F;
-        a[e] = j < i ? beta * (kk[tile][2 * half + e] * decay) : 0.0F;
-      }
-      store_pair(s.record.scores, i, column, pack(score[0], score[1]));
-      if (tile / 2 == warp) {
-        s.planes.diagonal[warp][i % kBlock][column % kBlock] = a[0];
-        s.planes.diagonal[warp][i % kBlock][column % kBlock + 1] = a[1];
+      const float decay_x = exp2_approximate((high[half] - high_j.x) + (low[half] - low_j.x));
+      const float decay_y = exp2_approximate((high[half] - high_j.y) + (low[half] - low_j.y));
+      float score_x = qk[at] * scale * decay_x, score_y = qk[at + 1] * scale * decay_y;
+      float a_x = -beta[half] * (kk[at] * decay_x), a_y = -beta[half] * (kk[at + 1] * decay_y);
+      if (tile / 2 == warp) {  // above the diagonal the decays grow, to infinity
+        score_x = column <= i ? score_x : 0.0F;
+        score_y = column + 1 <= i ? score_y : 0.0F;
+        s.planes.diagonal[warp][column % kBlock][i % kBlock] = column < i ? a_x : 0.0F;
+        s.planes.diagonal[warp][column % kBlock + 1][i % kBlock] = column + 1 < i ? a_y : 0.0F;
       } else {
         std::uint32_t rest;
-        *reinterpret_cast<std::uint32_t*>(&s.planes.below_high[i][column]) = split(-a[0], -a[1], rest);
+        *reinterpret_cast<std::uint32_t*>(&s.planes.below_high[i][column]) = split(a_x, a_y, rest);
         *reinterpret_cast<std::uint32_t*>(&s.planes.below_low[i][column]) = rest;
       }
+      store_pair(s.record.scores, i, column, pack(score_x, score_y));
     }
   }
 }
 
-// T_jj of the warp's own block: a lane a column.
+// T_jj of the warp's own block: a lane a column, twice; the second one stores the low halves.
 __device__ void invert_diagonal(Shared& s, int warp) {
-  const int column = static_cast<int>(threadIdx.x) % 32;
-  if (column >= kBlock) return;
+  const int column = static_cast<int>(threadIdx.x) % kBlock;
   float x[kBlock];
 #pragma unroll
-  for (int i = 0; i < kBlock; ++i) {
-    float sum = i == column ? 1.0F : 0.0F;
+  for (int i = 0; i < kBlock; ++i) x[i] = i == column ? 1.0F : 0.0F;
 #pragma unroll
-    for (int k = 0; k < i; ++k) sum = __fmaf_rn(-s.planes.diagonal[warp][i][k], x[k], sum);
-    x[i] = sum;
-    const __half high = __float2half_rn(sum);
-    s.planes.inverse_high[warp][i][column] = high;
-    s.planes.inverse_low[warp][i][column] = __float2half_rn(sum - __half2float(high));
+  for (int k = 0; k < kBlock - 1; ++k) {
+#pragma unroll
+    for (int piece = (k + 1) / 4; piece < kBlock / 4; ++piece) {
+      const float4 a = *reinterpret_cast<const float4*>(&s.planes.diagonal[warp][k][4 * piece]);
+      x[4 * piece] = __fmaf_rn(a.x, x[k], x[4 * piece]);  // zeros where the row is not past k
+      x[4 * piece + 1] = __fmaf_rn(a.y, x[k], x[4 * piece + 1]);
+      x[4 * piece + 2] = __fmaf_rn(a.z, x[k], x[4 * piece + 2]);
+      x[4 * piece + 3] = __fmaf_rn(a.w, x[k], x[4 * piece + 3]);
+    }
+  }
+  const bool stores_high = threadIdx.x % 32 < kBlock;
+  auto& plane = stores_high ? s.planes.inverse_high[warp] : s.planes.inverse_low[warp];
+#pragma unroll
+  for (int i = 0; i < kBlock; ++i) {
+    const __half high = __float2half_rn(x[i]);
+    plane[i][column] = stores_high ? high : __float2half_rn(x[i] - __half2float(high));
+    if (!stores_high) continue;
     const int row = kBlock * warp + i, place = kBlock * warp + column;
     reinterpret_cast<__half*>(reinterpret_cast<unsigned char*>(s.record.inverse) +
                               panel_offset(row, place / 8))[place % 8] = high;
@@ -261,20 +272,13 @@ __device__ void invert_below(Shared& s, int warp) {
 }
 
 __global__ void __launch_bounds__(kThreads, 4) delta_net_prepare_kernel(const DeltaNetArgs args) {
-  extern __shared__ __align__(128) unsigned char memory[];
+  extern __shared__ __align__(1024) unsigned char memory[];
   Shared& s = *reinterpret_cast<Shared*>(memory);
   const int head = static_cast<int>(blockIdx.x), slot = static_cast<int>(blockIdx.y);
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  int low = 0, high = args.sequences;  // the last sequence whose first slot is not past ours
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    if (first_slot(__ldg(args.cu_seqlens + middle), middle) <= slot) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  const int sequence = low, start = __ldg(args.cu_seqlens + sequence);
+  const int sequence = last_not_past(
+      slot, args.sequences, [&](int candidate) { return first_slot(__ldg(args.cu_seqlens + candidate), candidate); });
+  const int start = __ldg(args.cu_seqlens + sequence);
   const int first = start + (slot - first_slot(start, sequence)) * kChunk;
   const int tokens = min(kChunk, __ldg(args.cu_seqlens + sequence + 1) - first);
   if (tokens <= 0) return;  // an empty slot
@@ -282,9 +286,10 @@ __global__ void __launch_bounds__(kThreads, 4) delta_net_prepare_kernel(const De
   load_tiles(args, s, first, tokens, head / (args.value_heads / args.key_heads));
   if (warp == 0) gates(args, s, first, tokens, head, sequence);
   copy_wait<0>();
+  fence_shared_for_async();
   __syncthreads();
-  float kk[8][4] = {}, qk[8][4] = {};
-  products(s, warp, kk, qk);
+  float kk[32], qk[32];
+  products(s, kk, qk);
   __syncthreads();  // the planes overwrite the tiles
   apply_decays(s, warp, kk, qk);
   __syncwarp();
@@ -299,7 +304,7 @@ __global__ void __launch_bounds__(kThreads, 4) delta_net_prepare_kernel(const De
                  "r"(shared_address(&s.record)), "n"(sizeof(ChunkRecord))
                  : "memory");
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // shared memory lasts until then
   }
 }
 

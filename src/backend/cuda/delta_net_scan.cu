@@ -96,67 +96,56 @@ __device__ void load_chunk(const DeltaNetArgs& args, Shared& s, const Place& pla
   }
 }
 
-// Replaces what is not finite among eight halves.
-__device__ bool saturate(uint4& piece) {
-  std::uint32_t* words = &piece.x;
-  bool overflowed = false;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    // An exponent of ones carries into the sign's place.
-    if ((((words[i] & 0x7C007C00U) + 0x04000400U) & 0x80008000U) == 0) continue;
-    const float2 pair = unpack(words[i]);
-    words[i] = saturated2(pair.x, pair.y, overflowed);
-  }
-  return overflowed;
-}
-
 template <bool kNorm>
 __device__ void store_chunk(const DeltaNetArgs& args, const GatedRmsNormArgs& norm, Shared& s, const Place& place,
                             int chunk) {
+  constexpr int kAtOnce = 4;  // pieces whose loads and shuffles overlap
   const int thread = static_cast<int>(threadIdx.x) % kGroupThreads;
   const int piece = thread % kLanesPerHead, row_in_group = thread / kLanesPerHead;
   const int first = place.first + chunk * kChunk, tokens = place.tokens - chunk * kChunk;
   const int feature = place.head * kDeltaNetHeadDim + piece * kFeaturesPerLane;
-  uint4 gates[kPieces];
-  float gain[kFeaturesPerLane];
-  if constexpr (kNorm) {
+  const auto load_gates = [&](int half, uint4(&gates)[kAtOnce]) {
 #pragma unroll
-    for (int i = 0; i < kFeaturesPerLane; ++i) gain[i] = __ldg(norm.gain + piece * kFeaturesPerLane + i);
-#pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
-      const int row = min(i * kRowsAtOnce + row_in_group, tokens - 1);
-      gates[i] = __ldg(reinterpret_cast<const uint4*>(norm.z + (first + row) * norm.z_stride + feature));
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int row = min((half * kAtOnce + i) * kRowsAtOnce + row_in_group, tokens - 1);
+      gates[i] = load_bits(norm.z + (first + row) * norm.z_stride + feature);
     }
-  }
+  };
+  uint4 gates[kAtOnce];
+  if constexpr (kNorm) load_gates(0, gates);
   barrier_wait(s.written, chunk);
   bool overflowed = false;
 #pragma unroll
-  for (int i = 0; i < kPieces; ++i) {
-    const int row = i * kRowsAtOnce + row_in_group;
-    uint4 bits = *reinterpret_cast<const uint4*>(s.outputs + tile_offset(row, piece));
-    const bool present = row < tokens;
-    if (present) overflowed |= saturate(bits);
-    const std::int64_t place_in_y = std::int64_t{first + row} * args.value_heads * kDeltaNetHeadDim + feature;
-    if constexpr (kNorm) {
-      float x[kFeaturesPerLane], z[kFeaturesPerLane];
-      const std::uint32_t* x_words = &bits.x;
-      const std::uint32_t* z_words = &gates[i].x;
+  for (int half = 0; half < kPieces / kAtOnce; ++half) {
+    uint4 bits[kAtOnce];
 #pragma unroll
-      for (int w = 0; w < 4; ++w) {
-        const float2 x_pair = unpack(x_words[w]), z_pair = unpack(z_words[w]);
-        x[2 * w] = x_pair.x;
-        x[2 * w + 1] = x_pair.y;
-        z[2 * w] = z_pair.x;
-        z[2 * w + 1] = z_pair.y;
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int row = (half * kAtOnce + i) * kRowsAtOnce + row_in_group;
+      bits[i] = *reinterpret_cast<const uint4*>(s.outputs + tile_offset(row, piece));
+    }
+    if (half + 1 == kPieces / kAtOnce) barrier_arrive(s.stored);
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int row = (half * kAtOnce + i) * kRowsAtOnce + row_in_group;
+      const bool present = row < tokens;
+      overflowed |= saturate(bits[i]) && present;
+      if constexpr (kNorm) {
+        float x[kFeaturesPerLane], z[kFeaturesPerLane], gain[kFeaturesPerLane];
+        unpack8(bits[i], x);
+        unpack8(gates[i], z);
+        load_gain(norm.gain + piece * kFeaturesPerLane, gain);
+        gated_rms_norm(x, z, gain, norm.eps);
+        bits[i] = pack8(x);
+        overflowed |= saturate(bits[i]) && present;
       }
-      gated_rms_norm(x, z, gain, norm.eps);
-      if (present) store8(norm.y + place_in_y, x, overflowed);
-    } else {
-      if (present) *reinterpret_cast<uint4*>(args.y + place_in_y) = bits;
+      __half* const y = (kNorm ? norm.y : args.y) + std::int64_t{first + row} * args.value_heads * kDeltaNetHeadDim;
+      if (present) *reinterpret_cast<uint4*>(y + feature) = bits[i];
+    }
+    if constexpr (kNorm) {
+      if (half + 1 < kPieces / kAtOnce) load_gates(half + 1, gates);
     }
   }
   if (overflowed && args.overflow != nullptr) args.overflow[place.sequence] = 1;
-  barrier_arrive(s.stored);
 }
 
 template <bool kNorm>

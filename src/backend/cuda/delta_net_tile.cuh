@@ -53,14 +53,6 @@ __device__ __forceinline__ std::uint32_t tile_offset(int row, int piece) {
   return static_cast<std::uint32_t>(piece / 8 * kPanelBytes) + panel_offset(row, piece % 8);
 }
 
-__device__ __forceinline__ std::uint32_t pack(float low, float high) {
-  const __half2 pair = __floats2half2_rn(low, high);
-  return reinterpret_cast<const std::uint32_t&>(pair);
-}
-__device__ __forceinline__ float2 unpack(std::uint32_t pair) {
-  return __half22float2(reinterpret_cast<const __half2&>(pair));
-}
-
 // Sixteen bytes from global memory, or zeros.
 __device__ __forceinline__ void copy_piece(std::uint32_t to, const void* from, bool present) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(present ? 16 : 0) : "memory");
