@@ -61,21 +61,23 @@ __device__ inline __half saturated(float x, bool& overflowed) {
   return __float2half_rn(isnan(x) ? 0.0F : copysignf(kLargest, x));
 }
 
-// The same for eight halves that are already rounded; true if one was not finite.
+// The same for eight halves that are already rounded; true if one was not finite. Short, since it stands in many
+// places.
 __device__ inline bool saturate(uint4& bits) {
   std::uint32_t* const words[4] = {&bits.x, &bits.y, &bits.z, &bits.w};
   std::uint32_t carries = 0;
 #pragma unroll
   for (int i = 0; i < 4; ++i) carries |= (*words[i] & 0x7C007C00U) + 0x04000400U;  // an exponent of ones carries
   if ((carries & 0x80008000U) == 0) return false;
-  bool overflowed = false;
+  const __half2 largest = __float2half2_rn(65504.0F);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const float2 pair = unpack(*words[i]);
-    const __half2 finite = __halves2half2(saturated(pair.x, overflowed), saturated(pair.y, overflowed));
-    *words[i] = reinterpret_cast<const std::uint32_t&>(finite);
+    __half2& pair = reinterpret_cast<__half2&>(*words[i]);
+    const std::uint32_t numbers = __heq2_mask(pair, pair);
+    pair = __hmax2(__hmin2(pair, largest), __hneg2(largest));
+    *words[i] &= numbers;
   }
-  return overflowed;
+  return true;
 }
 
 // The sum over a head's sixteen lanes, in one order for all of them.

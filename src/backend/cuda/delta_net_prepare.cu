@@ -14,10 +14,11 @@ namespace clef::cuda {
 namespace {
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
-constexpr int kBlock = 16;           // rows of a warp, and of a block of the triangular inverse
-constexpr int kPlaneStride = 72;     // halves; 144 bytes, so that eight rows lie in different banks
-constexpr int kBlockStride = 24;     // halves; 48 bytes, likewise
-constexpr int kDiagonalStride = 20;  // floats; 80 bytes: rows start at 16-byte pieces
+constexpr int kBlock = 16;               // rows of a warp, and of a block of the triangular inverse
+constexpr int kBelow = kChunk - kBlock;  // rows, and columns, that blocks below the diagonal take
+constexpr int kPlaneStride = 56;         // halves; 112 bytes, so that eight rows lie in different banks
+constexpr int kBlockStride = 24;         // halves; 48 bytes, likewise
+constexpr int kDiagonalStride = 20;      // floats; 80 bytes: rows start at 16-byte pieces
 
 // e^g below this is 0 in f32, as is every product with it; the bound keeps sums of g exact enough.
 constexpr float kLeastLogDecay = -128.0F;
@@ -25,23 +26,27 @@ constexpr double kLog2EExact = 1.4426950408889634;
 // Sums of 64 such g / ln 2 are above -2^14: multiples of 2^-9 have 23 bits.
 constexpr double kHighUnit = 1.0 / 512;
 
-struct alignas(1024) Tiles {
+struct Tiles {
   unsigned char k[kTileBytes], q[kTileBytes];
 };
-// Takes the place of the tiles once their products are in registers.
 struct Planes {
-  __half below_high[kChunk][kPlaneStride], below_low[kChunk][kPlaneStride];  // -A, blocks below the diagonal
+  __half below_high[kBelow][kPlaneStride], below_low[kBelow][kPlaneStride];  // -A, from row kBlock on
   __half inverse_high[kWarps][kBlock][kBlockStride], inverse_low[kWarps][kBlock][kBlockStride];  // T_jj
   float diagonal[kWarps][kBlock][kDiagonalStride];  // -A_jj, transposed: [column][row]
 };
+struct Results {
+  Planes planes;
+  alignas(1024) ChunkRecord record;
+};
+// The planes and the record's matrices take the place of the tiles, once the tiles' products are in registers.
 struct Shared {
   union {
     Tiles tiles;
-    Planes planes;
+    Results results;
   };
-  ChunkRecord record;
   float gamma_high[kChunk], gamma_low[kChunk];
 };
+static_assert(offsetof(Results, record) + offsetof(ChunkRecord, beta) >= sizeof(Tiles));
 
 // A block's operand as two halves: high + low has 22 bits.
 struct Split {
@@ -74,30 +79,39 @@ __device__ Split as_operand(const float (&d)[2][4]) {
   return a;
 }
 
-// Log-decays, their sums and beta of the chunk, by one warp, two tokens a lane.
-__device__ void gates(const DeltaNetArgs& args, Shared& s, int first, int tokens, int head, int sequence) {
+// What a lane's two tokens bring, loaded before it is needed.
+struct GateInputs {
+  float a[2], b[2], rate, bias;
+};
+__device__ GateInputs load_gate_inputs(const DeltaNetArgs& args, int first, int tokens, int head) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const float rate = args.neg_exp_a_log[head], bias = args.dt_bias[head];
-  double g[2];
-  float beta[2];
-  bool invalid = false;
+  GateInputs in;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    const int token = 2 * lane + i;
-    g[i] = 0.0;
-    beta[i] = 0.0F;
-    if (token >= tokens) continue;
-    const std::int64_t place = (first + token) * args.ba_stride + head;
-    const float log_decay = rate * softplus(args.a[place] + bias);
-    beta[i] = sigmoid(args.b[place]);
-    if (isnan(log_decay) || isnan(beta[i])) {
-      invalid = true;
-      beta[i] = 0.0F;
-    } else {
-      g[i] = fmaxf(log_decay, kLeastLogDecay);
-    }
+    const std::int64_t place = (first + min(2 * lane + i, tokens - 1)) * args.ba_stride + head;
+    in.a[i] = __ldg(args.a + place);
+    in.b[i] = __ldg(args.b + place);
   }
-  if (invalid && args.overflow != nullptr) args.overflow[sequence] = 1;
+  in.rate = __ldg(args.neg_exp_a_log + head);
+  in.bias = __ldg(args.dt_bias + head);
+  return in;
+}
+
+// Log-decays, their sums and beta of the chunk, by one warp, two tokens a lane. False if one of a lane's is NaN.
+__device__ bool gates(const GateInputs& in, Shared& s, int tokens) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  double g[2];
+  float beta[2];
+  bool valid = true;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const float log_decay = in.rate * softplus(in.a[i] + in.bias);
+    beta[i] = sigmoid(in.b[i]);
+    const bool present = 2 * lane + i < tokens, is_number = !isnan(log_decay) && !isnan(beta[i]);
+    valid = valid && (is_number || !present);
+    g[i] = present && is_number ? fmaxf(log_decay, kLeastLogDecay) : 0.0F;
+    beta[i] = present && is_number ? beta[i] : 0.0F;
+  }
   double sum = g[0] + g[1];
 #pragma unroll
   for (int distance = 1; distance < 32; distance *= 2) {
@@ -114,12 +128,13 @@ __device__ void gates(const DeltaNetArgs& args, Shared& s, int first, int tokens
     s.gamma_high[token] = static_cast<float>(high);
     s.gamma_low[token] = static_cast<float>(bits - high);
     const float decay = expf(static_cast<float>(gamma[i]));
-    s.record.beta[token] = beta[i];
-    s.record.minus_beta_decay[token] = -(beta[i] * decay);
-    s.record.query_decay[token] = scale * decay;
-    s.record.decay_to_last[token] = expf(static_cast<float>(last - gamma[i]));
+    s.results.record.beta[token] = beta[i];
+    s.results.record.minus_beta_decay[token] = -(beta[i] * decay);
+    s.results.record.query_decay[token] = scale * decay;
+    s.results.record.decay_to_last[token] = expf(static_cast<float>(last - gamma[i]));
   }
-  s.record.chunk_decay[lane] = expf(static_cast<float>(last));
+  s.results.record.chunk_decay[lane] = expf(static_cast<float>(last));
+  return valid;
 }
 
 // The rows of k and q, zeros past the sequence's end.
@@ -139,8 +154,8 @@ __device__ void load_tiles(const DeltaNetArgs& args, Shared& s, int first, int t
   copy_commit();
 }
 
-// kk = K K^T and qk = Q K^T, as wgmma leaves them.
-__device__ void products(const Shared& s, float (&kk)[32], float (&qk)[32]) {
+// Starts kk = K K^T and qk = Q K^T.
+__device__ __forceinline__ void start_products(const Shared& s, float (&kk)[32], float (&qk)[32]) {
   const std::uint32_t k = shared_address(s.tiles.k), q = shared_address(s.tiles.q);
   wgmma_fence();
 #pragma unroll
@@ -150,9 +165,6 @@ __device__ void products(const Shared& s, float (&kk)[32], float (&qk)[32]) {
     wgmma_n64_shared(qk, wgmma_panel(q + at, 16), wgmma_panel(k + at, 16), step > 0);
   }
   wgmma_commit();
-  wgmma_wait<0>();
-  pin(kk);
-  pin(qk);
 }
 
 __device__ void store_pair(__half* panel, int row, int column, std::uint32_t pair) {
@@ -170,7 +182,7 @@ __device__ void apply_decays(Shared& s, int warp, const float (&kk)[32], const f
   for (int half = 0; half < 2; ++half) {
     high[half] = s.gamma_high[first_row + 8 * half];
     low[half] = s.gamma_low[first_row + 8 * half];
-    beta[half] = s.record.beta[first_row + 8 * half];
+    beta[half] = s.results.record.beta[first_row + 8 * half];
   }
 #pragma unroll
   for (int tile = 0; tile < 8; ++tile) {
@@ -181,8 +193,8 @@ __device__ void apply_decays(Shared& s, int warp, const float (&kk)[32], const f
     for (int half = 0; half < 2; ++half) {
       const int i = first_row + 8 * half, at = 4 * tile + 2 * half;
       if (tile / 2 > warp) {
-        store_pair(s.record.scores, i, column, 0);
-        store_pair(s.record.inverse, i, column, 0);
+        store_pair(s.results.record.scores, i, column, 0);
+        store_pair(s.results.record.inverse, i, column, 0);
         continue;
       }
       const float decay_x = exp2_approximate((high[half] - high_j.x) + (low[half] - low_j.x));
@@ -192,14 +204,14 @@ __device__ void apply_decays(Shared& s, int warp, const float (&kk)[32], const f
       if (tile / 2 == warp) {  // above the diagonal the decays grow, to infinity
         score_x = column <= i ? score_x : 0.0F;
         score_y = column + 1 <= i ? score_y : 0.0F;
-        s.planes.diagonal[warp][column % kBlock][i % kBlock] = column < i ? a_x : 0.0F;
-        s.planes.diagonal[warp][column % kBlock + 1][i % kBlock] = column + 1 < i ? a_y : 0.0F;
+        s.results.planes.diagonal[warp][column % kBlock][i % kBlock] = column < i ? a_x : 0.0F;
+        s.results.planes.diagonal[warp][column % kBlock + 1][i % kBlock] = column + 1 < i ? a_y : 0.0F;
       } else {
         std::uint32_t rest;
-        *reinterpret_cast<std::uint32_t*>(&s.planes.below_high[i][column]) = split(a_x, a_y, rest);
-        *reinterpret_cast<std::uint32_t*>(&s.planes.below_low[i][column]) = rest;
+        *reinterpret_cast<std::uint32_t*>(&s.results.planes.below_high[i - kBlock][column]) = split(a_x, a_y, rest);
+        *reinterpret_cast<std::uint32_t*>(&s.results.planes.below_low[i - kBlock][column]) = rest;
       }
-      store_pair(s.record.scores, i, column, pack(score_x, score_y));
+      store_pair(s.results.record.scores, i, column, pack(score_x, score_y));
     }
   }
 }
@@ -214,7 +226,7 @@ __device__ void invert_diagonal(Shared& s, int warp) {
   for (int k = 0; k < kBlock - 1; ++k) {
 #pragma unroll
     for (int piece = (k + 1) / 4; piece < kBlock / 4; ++piece) {
-      const float4 a = *reinterpret_cast<const float4*>(&s.planes.diagonal[warp][k][4 * piece]);
+      const float4 a = *reinterpret_cast<const float4*>(&s.results.planes.diagonal[warp][k][4 * piece]);
       x[4 * piece] = __fmaf_rn(a.x, x[k], x[4 * piece]);  // zeros where the row is not past k
       x[4 * piece + 1] = __fmaf_rn(a.y, x[k], x[4 * piece + 1]);
       x[4 * piece + 2] = __fmaf_rn(a.z, x[k], x[4 * piece + 2]);
@@ -222,14 +234,14 @@ __device__ void invert_diagonal(Shared& s, int warp) {
     }
   }
   const bool stores_high = threadIdx.x % 32 < kBlock;
-  auto& plane = stores_high ? s.planes.inverse_high[warp] : s.planes.inverse_low[warp];
+  auto& plane = stores_high ? s.results.planes.inverse_high[warp] : s.results.planes.inverse_low[warp];
 #pragma unroll
   for (int i = 0; i < kBlock; ++i) {
     const __half high = __float2half_rn(x[i]);
     plane[i][column] = stores_high ? high : __float2half_rn(x[i] - __half2float(high));
     if (!stores_high) continue;
     const int row = kBlock * warp + i, place = kBlock * warp + column;
-    reinterpret_cast<__half*>(reinterpret_cast<unsigned char*>(s.record.inverse) +
+    reinterpret_cast<__half*>(reinterpret_cast<unsigned char*>(s.results.record.inverse) +
                               panel_offset(row, place / 8))[place % 8] = high;
   }
 }
@@ -243,8 +255,8 @@ __device__ void invert_below(Shared& s, int warp) {
     load_matrices_transposed(shared_address(low), b.low);
   };
   Split t[kWarps];  // t[d] is T_{warp, warp - d}
-  load_matrices(shared_address(&s.planes.inverse_high[warp][block_row][block_column]), t[0].high);
-  load_matrices(shared_address(&s.planes.inverse_low[warp][block_row][block_column]), t[0].low);
+  load_matrices(shared_address(&s.results.planes.inverse_high[warp][block_row][block_column]), t[0].high);
+  load_matrices(shared_address(&s.results.planes.inverse_low[warp][block_row][block_column]), t[0].low);
 #pragma unroll
   for (int distance = 1; distance < kWarps; ++distance) {
     const int j = warp - distance;
@@ -253,18 +265,19 @@ __device__ void invert_below(Shared& s, int warp) {
     Split b;
 #pragma unroll
     for (int d = 0; d < distance; ++d) {
-      const int i = kBlock * (warp - d) + block_row, column = kBlock * j + block_column;
-      load_b(&s.planes.below_high[i][column], &s.planes.below_low[i][column], b);
+      const int i = kBlock * (warp - d - 1) + block_row, column = kBlock * j + block_column;
+      load_b(&s.results.planes.below_high[i][column], &s.results.planes.below_low[i][column], b);
       multiply(sum, t[d], b);
     }
-    load_b(&s.planes.inverse_high[j][block_row][block_column], &s.planes.inverse_low[j][block_row][block_column], b);
+    load_b(&s.results.planes.inverse_high[j][block_row][block_column],
+           &s.results.planes.inverse_low[j][block_row][block_column], b);
     multiply(block, as_operand(sum), b);
     t[distance] = as_operand(block);
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        store_pair(s.record.inverse, kBlock * warp + lane / 4 + 8 * half, kBlock * j + 8 * n + lane % 4 * 2,
+        store_pair(s.results.record.inverse, kBlock * warp + lane / 4 + 8 * half, kBlock * j + 8 * n + lane % 4 * 2,
                    pack(block[n][2 * half], block[n][2 * half + 1]));
       }
     }
@@ -284,13 +297,18 @@ __global__ void __launch_bounds__(kThreads, 4) delta_net_prepare_kernel(const De
   if (tokens <= 0) return;  // an empty slot
 
   load_tiles(args, s, first, tokens, head / (args.value_heads / args.key_heads));
-  if (warp == 0) gates(args, s, first, tokens, head, sequence);
+  GateInputs gate_inputs;
+  if (warp == 0) gate_inputs = load_gate_inputs(args, first, tokens, head);
   copy_wait<0>();
   fence_shared_for_async();
   __syncthreads();
   float kk[32], qk[32];
-  products(s, kk, qk);
-  __syncthreads();  // the planes overwrite the tiles
+  start_products(s, kk, qk);
+  if (warp == 0 && !gates(gate_inputs, s, tokens) && args.overflow != nullptr) args.overflow[sequence] = 1;
+  wgmma_wait<0>();
+  pin(kk);
+  pin(qk);
+  __syncthreads();  // the tiles are free
   apply_decays(s, warp, kk, qk);
   __syncwarp();
   invert_diagonal(s, warp);
@@ -301,7 +319,7 @@ __global__ void __launch_bounds__(kThreads, 4) delta_net_prepare_kernel(const De
   if (threadIdx.x == 0) {
     auto* record = static_cast<ChunkRecord*>(args.workspace) + std::int64_t{slot} * args.value_heads + head;
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(record),
-                 "r"(shared_address(&s.record)), "n"(sizeof(ChunkRecord))
+                 "r"(shared_address(&s.results.record)), "n"(sizeof(ChunkRecord))
                  : "memory");
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // shared memory lasts until then

@@ -25,12 +25,13 @@ constexpr int kComputeWarps = kComputeGroups * kGroupThreads / 32;
 constexpr int kStages = 3, kAhead = kStages - 1;
 constexpr int kRowsAtOnce = kGroupThreads / kLanesPerHead;
 constexpr int kPieces = kChunk / kRowsAtOnce;  // of 16 bytes, that a thread moves of a tile
+constexpr int kAtOnce = 4;                     // of them, whose loads and shuffles overlap
 // The block starts with 168 registers a thread, all that 384 threads can have; the computing threads, which hold the
 // state, take over what the moving ones do not need.
 constexpr int kComputeRegisters = 208, kMoveRegisters = 88;
 static_assert(kComputeGroups * kComputeRegisters + kMoveRegisters <= (1 + kComputeGroups) * 168);
 
-struct alignas(1024) Stage {
+struct alignas(1024) Stage {  // the tiles in this order
   unsigned char k[kTileBytes], q[kTileBytes], v[kTileBytes];
   ChunkRecord record;
 };
@@ -64,116 +65,159 @@ struct Place {
 
 // --- The moving warpgroup ---
 
-__device__ void load_chunk(const DeltaNetArgs& args, Shared& s, const Place& place, int chunk) {
-  Stage& stage = s.stages[chunk % kStages];
-  const int thread = static_cast<int>(threadIdx.x) % kGroupThreads;
-  const int piece = thread % kLanesPerHead, row_in_group = thread / kLanesPerHead;
-  const int first = place.first + chunk * kChunk, tokens = place.tokens - chunk * kChunk;
-  const std::uint32_t k = shared_address(stage.k), q = shared_address(stage.q), v = shared_address(stage.v);
-#pragma unroll
-  for (int i = 0; i < kPieces; ++i) {
-    const int row = i * kRowsAtOnce + row_in_group;
-    const bool present = row < tokens;  // the others are zeros: they belong to a neighbour, or to nobody
-    const std::int64_t token = first + (present ? row : 0);
-    const std::int64_t key_place = (token * args.key_heads + place.key_head) * kDeltaNetHeadDim + piece * 8;
-    const std::int64_t value_place = (token * args.value_heads + place.head) * kDeltaNetHeadDim + piece * 8;
-    const std::uint32_t offset = tile_offset(row, piece);
-    copy_piece(k + offset, args.k + key_place, present);
-    copy_piece(q + offset, args.q + key_place, present);
-    copy_piece(v + offset, args.v + value_place, present);
-  }
-  if (thread == 0) {
-    const int slot = first_slot(place.first, place.sequence) + chunk;
-    const auto* record =
-        static_cast<const ChunkRecord*>(args.workspace) + std::int64_t{slot} * args.value_heads + place.head;
-    const std::uint32_t barrier = shared_address(&s.loaded[chunk % kStages]);
-    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "n"(sizeof(ChunkRecord))
-                 : "memory");
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     shared_address(&stage.record)),
-                 "l"(record), "n"(sizeof(ChunkRecord)), "r"(barrier)
-                 : "memory");
-  }
-}
-
+// A thread's share: a piece of 16 bytes of every kRowsAtOnce-th row. Pointers are to bytes and walk from chunk to
+// chunk: this warpgroup's arithmetic is on the chunks' critical path.
 template <bool kNorm>
-__device__ void store_chunk(const DeltaNetArgs& args, const GatedRmsNormArgs& norm, Shared& s, const Place& place,
-                            int chunk) {
-  constexpr int kAtOnce = 4;  // pieces whose loads and shuffles overlap
-  const int thread = static_cast<int>(threadIdx.x) % kGroupThreads;
-  const int piece = thread % kLanesPerHead, row_in_group = thread / kLanesPerHead;
-  const int first = place.first + chunk * kChunk, tokens = place.tokens - chunk * kChunk;
-  const int feature = place.head * kDeltaNetHeadDim + piece * kFeaturesPerLane;
-  const auto load_gates = [&](int half, uint4(&gates)[kAtOnce]) {
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const int row = min((half * kAtOnce + i) * kRowsAtOnce + row_in_group, tokens - 1);
-      gates[i] = load_bits(norm.z + (first + row) * norm.z_stride + feature);
-    }
-  };
-  uint4 gates[kAtOnce];
-  if constexpr (kNorm) load_gates(0, gates);
-  barrier_wait(s.written, chunk);
-  bool overflowed = false;
-#pragma unroll
-  for (int half = 0; half < kPieces / kAtOnce; ++half) {
-    uint4 bits[kAtOnce];
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const int row = (half * kAtOnce + i) * kRowsAtOnce + row_in_group;
-      bits[i] = *reinterpret_cast<const uint4*>(s.outputs + tile_offset(row, piece));
-    }
-    if (half + 1 == kPieces / kAtOnce) barrier_arrive(s.stored);
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const int row = (half * kAtOnce + i) * kRowsAtOnce + row_in_group;
-      const bool present = row < tokens;
-      overflowed |= saturate(bits[i]) && present;
-      if constexpr (kNorm) {
-        float x[kFeaturesPerLane], z[kFeaturesPerLane], gain[kFeaturesPerLane];
-        unpack8(bits[i], x);
-        unpack8(gates[i], z);
-        load_gain(norm.gain + piece * kFeaturesPerLane, gain);
-        gated_rms_norm(x, z, gain, norm.eps);
-        bits[i] = pack8(x);
-        overflowed |= saturate(bits[i]) && present;
-      }
-      __half* const y = (kNorm ? norm.y : args.y) + std::int64_t{first + row} * args.value_heads * kDeltaNetHeadDim;
-      if (present) *reinterpret_cast<uint4*>(y + feature) = bits[i];
-    }
+class Mover {
+ public:
+  __device__ Mover(const DeltaNetArgs& args, const GatedRmsNormArgs& norm, Shared& s, const Place& place)
+      : args_(args), norm_(norm), s_(s), place_(place) {
+    const std::int64_t key_offset = offset(args.key_heads, place.key_head);
+    const std::int64_t value_offset = offset(args.value_heads, place.head);
+    k_ = reinterpret_cast<const char*>(args.k) + key_offset;
+    q_ = reinterpret_cast<const char*>(args.q) + key_offset;
+    v_ = reinterpret_cast<const char*>(args.v) + value_offset;
+    y_ = reinterpret_cast<char*>(kNorm ? norm.y : args.y) + value_offset;
+    key_step_ = std::int64_t{args.key_heads} * kRowsAtOnce * kTokenBytes;
+    value_step_ = std::int64_t{args.value_heads} * kRowsAtOnce * kTokenBytes;
+    record_ = static_cast<const ChunkRecord*>(args.workspace) +
+              std::int64_t{first_slot(place.first, place.sequence)} * args.value_heads + place.head;
     if constexpr (kNorm) {
-      if (half + 1 < kPieces / kAtOnce) load_gates(half + 1, gates);
+      z_ = reinterpret_cast<const char*>(norm.z) + (place.first + row_) * norm.z_stride * 2 + place.head * kTokenBytes +
+           piece_ * 16;
+      z_step_ = norm.z_stride * kRowsAtOnce * 2;
+      load_gain(norm.gain + piece_ * kFeaturesPerLane, gain_);
     }
   }
-  if (overflowed && args.overflow != nullptr) args.overflow[place.sequence] = 1;
-}
 
-template <bool kNorm>
-__device__ void move(const DeltaNetArgs& args, const GatedRmsNormArgs& norm, Shared& s, const Place& place) {
-  const auto announce = [&](int chunk) {
-    fence_shared_for_async();
-    barrier_arrive(s.loaded[chunk % kStages]);
-  };
-  // A group of copies a chunk, empty past the last, so that the counts in copy_wait hold.
-  for (int chunk = 0; chunk < kAhead; ++chunk) {
-    if (chunk < place.chunks) load_chunk(args, s, place, chunk);
-    copy_commit();
-  }
-  copy_wait<kAhead - 1>();
-  announce(0);
-  for (int chunk = 0; chunk < place.chunks; ++chunk) {
-    const int next = chunk + kAhead;
-    if (next < place.chunks) {
-      if (next >= kStages) barrier_wait(s.used[next % kStages], next / kStages - 1);
-      load_chunk(args, s, place, next);
+  __device__ void run() {
+    // A group of copies a chunk, empty past the last, so that the counts in copy_wait hold.
+    for (int chunk = 0; chunk < kAhead; ++chunk) {
+      if (chunk < place_.chunks) load(chunk);
+      copy_commit();
     }
-    copy_commit();
     copy_wait<kAhead - 1>();
-    if (chunk + 1 < place.chunks) announce(chunk + 1);
-    if (chunk > 0) store_chunk<kNorm>(args, norm, s, place, chunk - 1);
+    announce(0);
+#pragma unroll 1
+    for (int chunk = 0; chunk <= place_.chunks; ++chunk) {
+      const int next = chunk + kAhead;
+      if (next < place_.chunks) {
+        if (next >= kStages) barrier_wait(s_.used[next % kStages], next / kStages - 1);
+        load(next);
+      }
+      copy_commit();
+      copy_wait<kAhead - 1>();
+      if (chunk + 1 < place_.chunks) announce(chunk + 1);
+      if (chunk > 0) store(chunk - 1);
+    }
+    if (overflowed_ && args_.overflow != nullptr) args_.overflow[place_.sequence] = 1;
   }
-  store_chunk<kNorm>(args, norm, s, place, place.chunks - 1);
-}
+
+ private:
+  static constexpr int kTokenBytes = kDeltaNetHeadDim * 2;  // of a head
+
+  __device__ std::int64_t offset(int heads, int head) const {
+    return (std::int64_t{place_.first + row_} * heads + head) * kTokenBytes + piece_ * 16;
+  }
+
+  __device__ void announce(int chunk) {
+    fence_shared_for_async();
+    barrier_arrive(s_.loaded[chunk % kStages]);
+  }
+
+  // Chunks are loaded in order.
+  __device__ void load(int chunk) {
+    Stage& stage = s_.stages[chunk % kStages];
+    const int tokens = place_.tokens - chunk * kChunk;
+    std::uint32_t to = shared_address(&stage) + tile_offset(row_, piece_);
+    if (tokens >= kChunk) {
+#pragma unroll
+      for (int i = 0; i < kPieces; ++i) {
+        copy_piece(to, k_, true);
+        copy_piece(to + kTileBytes, q_, true);
+        copy_piece(to + 2 * kTileBytes, v_, true);
+        to += kRowsAtOnce * kRowBytes;
+        k_ += key_step_, q_ += key_step_, v_ += value_step_;
+      }
+    } else {
+      // Rows past the end are zeros: in memory they belong to a neighbour, or to nobody.
+#pragma unroll 1
+      for (int i = 0; i < kPieces; ++i) {
+        const bool present = i * kRowsAtOnce + row_ < tokens;
+        copy_piece(to, present ? k_ : static_cast<const void*>(args_.k), present);
+        copy_piece(to + kTileBytes, present ? q_ : static_cast<const void*>(args_.q), present);
+        copy_piece(to + 2 * kTileBytes, present ? v_ : static_cast<const void*>(args_.v), present);
+        to += kRowsAtOnce * kRowBytes;
+        k_ += key_step_, q_ += key_step_, v_ += value_step_;
+      }
+    }
+    if (threadIdx.x % kGroupThreads == 0) {
+      const std::uint32_t barrier = shared_address(&s_.loaded[chunk % kStages]);
+      asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "n"(sizeof(ChunkRecord))
+                   : "memory");
+      asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                       shared_address(&stage.record)),
+                   "l"(record_), "n"(sizeof(ChunkRecord)), "r"(barrier)
+                   : "memory");
+    }
+    record_ += args_.value_heads;
+  }
+
+  __device__ void load_gates(int tokens, int done, uint4 (&gates)[kAtOnce]) {
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      gates[i] = uint4{};
+      if ((done + i) * kRowsAtOnce + row_ < tokens) gates[i] = load_bits(reinterpret_cast<const __half*>(z_));
+      z_ += z_step_;
+    }
+  }
+
+  __device__ void store(int chunk) {
+    const int tokens = place_.tokens - chunk * kChunk;
+    const unsigned char* from = s_.outputs + tile_offset(row_, piece_);
+    uint4 gates[kAtOnce];
+    if constexpr (kNorm) load_gates(tokens, 0, gates);
+    barrier_wait(s_.written, chunk);
+#pragma unroll 1
+    for (int done = 0; done < kPieces; done += kAtOnce) {
+      uint4 bits[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) bits[i] = *reinterpret_cast<const uint4*>(from + i * kRowsAtOnce * kRowBytes);
+      from += kAtOnce * kRowsAtOnce * kRowBytes;
+      if (done + kAtOnce == kPieces) barrier_arrive(s_.stored);
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        overflowed_ |= saturate(bits[i]);  // rows past the end are zeros
+        if constexpr (kNorm) {
+          float x[kFeaturesPerLane], z[kFeaturesPerLane];
+          unpack8(bits[i], x);
+          unpack8(gates[i], z);
+          gated_rms_norm(x, z, gain_, norm_.eps);
+          bits[i] = pack8(x);
+          overflowed_ |= saturate(bits[i]);
+        }
+        if ((done + i) * kRowsAtOnce + row_ < tokens) *reinterpret_cast<uint4*>(y_) = bits[i];
+        y_ += value_step_;
+      }
+      if constexpr (kNorm) {
+        if (done + kAtOnce < kPieces) load_gates(tokens, done + kAtOnce, gates);
+      }
+    }
+  }
+
+  const DeltaNetArgs& args_;
+  const GatedRmsNormArgs& norm_;
+  Shared& s_;
+  const Place& place_;
+  const int piece_ = static_cast<int>(threadIdx.x) % kLanesPerHead;
+  const int row_ = static_cast<int>(threadIdx.x) % kGroupThreads / kLanesPerHead;
+  const char *k_, *q_, *v_, *z_ = nullptr;
+  char* y_;
+  std::int64_t key_step_, value_step_, z_step_ = 0;
+  const ChunkRecord* record_;
+  float gain_[kFeaturesPerLane];
+  bool overflowed_ = false;
+};
 
 // --- The computing warpgroups ---
 
@@ -342,7 +386,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int group = static_cast<int>(threadIdx.x) / kGroupThreads;
   if (group == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kMoveRegisters));
-    move<kNorm>(args, norm, s, place);
+    Mover<kNorm>(args, norm, s, place).run();
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kComputeRegisters));
     compute(s, place, group - 1);

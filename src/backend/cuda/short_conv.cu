@@ -54,12 +54,19 @@ __global__ void __launch_bounds__(kThreads) short_conv_kernel(const ShortConvArg
   int sequence = sequence_of(args.cu_seqlens, args.sequences, first);
   int start = __ldg(args.cu_seqlens + sequence), end = __ldg(args.cu_seqlens + sequence + 1);
 
+  uint4 next[kStep];
+  const auto load_next = [&](int group) {
+#pragma unroll
+    for (int step = 0; step < kStep; ++step) {
+      next[step] = load_bits(x + std::int64_t{min(group + step, last - 1)} * args.x_stride);
+    }
+  };
+  load_next(first);
 #pragma unroll 1
   for (int group = first; group < last; group += kStep) {
 #pragma unroll
-    for (int step = 0; step < kStep; ++step) {
-      rows[kHistory + step] = load_bits(x + std::int64_t{min(group + step, last - 1)} * args.x_stride);
-    }
+    for (int step = 0; step < kStep; ++step) rows[kHistory + step] = next[step];
+    if (group + kStep < last) load_next(group + kStep);
 #pragma unroll
     for (int step = 0; step < kStep; ++step) {
       const int token = group + step;
