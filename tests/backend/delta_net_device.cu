@@ -605,18 +605,19 @@ void print_times(Heads heads, const std::vector<int>& lengths) {
   layer.run();
   const float conv = microseconds([&](cudaStream_t s) { MUST(launch_short_conv(layer.conv, s)); });
   const float prepare = microseconds([&](cudaStream_t s) { MUST(launch_delta_net_prepare(layer.net, s)); });
-  const float scan = microseconds([&](cudaStream_t s) { MUST(launch_delta_net_scan(layer.net, nullptr, s)); });
+  const auto scan = [&](const GatedRmsNormArgs* norm, bool halves) {
+    return microseconds([&](cudaStream_t s) { MUST(launch_delta_net_scan(layer.net, norm, halves, s)); });
+  };
+  const float whole = scan(nullptr, false), halves = scan(nullptr, true), gated = scan(&layer.fused_norm, false);
   const float norm = microseconds([&](cudaStream_t s) { MUST(launch_gated_rms_norm(layer.norm, s)); });
-  const float gated_scan =
-      microseconds([&](cudaStream_t s) { MUST(launch_delta_net_scan(layer.net, &layer.fused_norm, s)); });
   const float all = microseconds([&](cudaStream_t s) {
     MUST(launch_short_conv(layer.conv, s));
     MUST(launch_delta_net_gated(layer.net, layer.fused_norm, s));
   });
   std::printf(
-      "%2d/%2d heads %3d x %5d tokens: conv %7.1f  prepare %7.1f  scan %7.1f  norm %6.1f  scan+norm %7.1f  layer %7.1f "
-      "us\n",
-      heads.key, heads.value, in.sequences(), lengths[0], conv, prepare, scan, norm, gated_scan, all);
+      "%2d/%2d heads %2d x %5d tokens: conv %5.1f  prepare %5.1f  scan whole %5.1f halves %5.1f  norm %5.1f  "
+      "scan+norm %6.1f  layer %6.1f us\n",
+      heads.key, heads.value, in.sequences(), lengths[0], conv, prepare, whole, halves, norm, gated, all);
 }
 
 }  // namespace

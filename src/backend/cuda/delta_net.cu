@@ -1,29 +1,38 @@
 // DeltaNet's launchers: two passes over chunks where the device and the shape allow it, else the plain recurrence.
 #include "backend/cuda/delta_net.h"
 
+#include <utility>
+
 #include "backend/cuda/delta_net_tile.cuh"
 
 namespace clef::cuda {
 namespace {
 
-// The passes need Hopper's warpgroup products, which no other generation has.
-cudaError_t chunks_apply(const DeltaNetArgs& args, bool& apply) {
-  int device = 0, major = 0;
+struct Schedule {
+  bool in_chunks, in_halves;
+};
+
+cudaError_t choose(const DeltaNetArgs& args, Schedule& schedule) {
+  int device = 0, major = 0, multiprocessors = 0;
   if (const cudaError_t status = cudaGetDevice(&device); status != cudaSuccess) return status;
-  if (const cudaError_t status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-      status != cudaSuccess) {
-    return status;
+  for (const auto& [value, attribute] : {std::pair{&major, cudaDevAttrComputeCapabilityMajor},
+                                         std::pair{&multiprocessors, cudaDevAttrMultiProcessorCount}}) {
+    if (const cudaError_t status = cudaDeviceGetAttribute(value, attribute, device); status != cudaSuccess) {
+      return status;
+    }
   }
-  apply = major == 9 && args.value_heads % args.key_heads == 0;
+  // The passes need Hopper's warpgroup products, which no other generation has.
+  schedule.in_chunks = major == 9 && args.value_heads % args.key_heads == 0;
+  schedule.in_halves = 2 * args.value_heads * args.sequences <= multiprocessors;
   return cudaSuccess;
 }
 
-cudaError_t launch_chunks(const DeltaNetArgs& args, const GatedRmsNormArgs* norm, cudaStream_t stream) {
+cudaError_t launch_chunks(const DeltaNetArgs& args, const GatedRmsNormArgs* norm, bool in_halves, cudaStream_t stream) {
   if (args.workspace_bytes < delta_net_workspace(args.tokens, args.sequences, args.key_heads, args.value_heads)) {
     return cudaErrorInvalidValue;
   }
   if (const cudaError_t status = launch_delta_net_prepare(args, stream); status != cudaSuccess) return status;
-  return launch_delta_net_scan(args, norm, stream);
+  return launch_delta_net_scan(args, norm, in_halves, stream);
 }
 
 }  // namespace
@@ -35,17 +44,18 @@ std::size_t delta_net_workspace(int tokens, int sequences, int /*key_heads*/, in
 
 cudaError_t launch_delta_net(const DeltaNetArgs& args, cudaStream_t stream) {
   if (args.tokens == 0 || args.sequences == 0) return cudaSuccess;
-  bool chunks = false;
-  if (const cudaError_t status = chunks_apply(args, chunks); status != cudaSuccess) return status;
-  return chunks ? launch_chunks(args, nullptr, stream) : launch_delta_net_plain(args, stream);
+  Schedule schedule{};
+  if (const cudaError_t status = choose(args, schedule); status != cudaSuccess) return status;
+  if (!schedule.in_chunks) return launch_delta_net_plain(args, stream);
+  return launch_chunks(args, nullptr, schedule.in_halves, stream);
 }
 
 cudaError_t launch_delta_net_gated(const DeltaNetArgs& args, const GatedRmsNormArgs& norm, cudaStream_t stream) {
   if (args.tokens == 0 || args.sequences == 0) return cudaSuccess;
   if (norm.z_stride % 8 != 0) return cudaErrorInvalidValue;
-  bool chunks = false;
-  if (const cudaError_t status = chunks_apply(args, chunks); status != cudaSuccess) return status;
-  if (chunks) return launch_chunks(args, &norm, stream);
+  Schedule schedule{};
+  if (const cudaError_t status = choose(args, schedule); status != cudaSuccess) return status;
+  if (schedule.in_chunks) return launch_chunks(args, &norm, schedule.in_halves, stream);
   if (const cudaError_t status = launch_delta_net_plain(args, stream); status != cudaSuccess) return status;
   return launch_gated_rms_norm(norm, stream);
 }

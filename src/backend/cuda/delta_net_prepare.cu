@@ -46,7 +46,7 @@ struct Shared {
   };
   float gamma_high[kChunk], gamma_low[kChunk];
 };
-static_assert(offsetof(Results, record) + offsetof(ChunkRecord, beta) >= sizeof(Tiles));
+static_assert(offsetof(Results, record) + offsetof(ChunkRecord, value_gates) >= sizeof(Tiles));
 
 // A block's operand as two halves: high + low has 22 bits.
 struct Split {
@@ -128,8 +128,8 @@ __device__ bool gates(const GateInputs& in, Shared& s, int tokens) {
     s.gamma_high[token] = static_cast<float>(high);
     s.gamma_low[token] = static_cast<float>(bits - high);
     const float decay = expf(static_cast<float>(gamma[i]));
-    s.results.record.beta[token] = beta[i];
-    s.results.record.minus_beta_decay[token] = -(beta[i] * decay);
+    s.results.record.value_gates[lane][i] = beta[i];
+    s.results.record.value_gates[lane][2 + i] = -(beta[i] * decay);
     s.results.record.query_decay[token] = scale * decay;
     s.results.record.decay_to_last[token] = expf(static_cast<float>(last - gamma[i]));
   }
@@ -182,7 +182,7 @@ __device__ void apply_decays(Shared& s, int warp, const float (&kk)[32], const f
   for (int half = 0; half < 2; ++half) {
     high[half] = s.gamma_high[first_row + 8 * half];
     low[half] = s.gamma_low[first_row + 8 * half];
-    beta[half] = s.results.record.beta[first_row + 8 * half];
+    beta[half] = s.results.record.value_gates[(first_row + 8 * half) / 2][first_row % 2];
   }
 #pragma unroll
   for (int tile = 0; tile < 8; ++tile) {

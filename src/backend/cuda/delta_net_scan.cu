@@ -5,9 +5,11 @@
 //               S = e^gamma_last S + K^T (decay_to_last N)
 //             Operands are f16 (S, R, N and the scaled N rounded once), sums f32 in the tensor core's order, sixteen
 //             of depth at a time, ascending.
-// Schedule:   a block a value head of a sequence: two warpgroups hold 64 value columns each, as rows of the
+// Schedule:   a block a value head of a sequence, or half of one: a warpgroup holds 64 value columns, as rows of the
 //             transposed state, so that each product's result is the next one's operand without leaving registers;
-//             a third warpgroup loads two chunks ahead and stores the outputs of the one before.
+//             another warpgroup loads two chunks ahead and stores the outputs of the one before. Halves are for the
+//             few heads that leave multiprocessors free: a warpgroup alone is faster than two that share the tensor
+//             cores.
 // Bound:      tensor cores, about 2,000 cycles a chunk; with few heads and sequences, that times the chunks.
 #include "backend/cuda/delta_net.h"
 #include "backend/cuda/delta_net_common.cuh"
@@ -19,29 +21,30 @@ namespace clef::cuda {
 namespace {
 
 constexpr int kGroupThreads = 128;
-constexpr int kComputeGroups = 2;
-constexpr int kThreads = kGroupThreads * (1 + kComputeGroups);
-constexpr int kComputeWarps = kComputeGroups * kGroupThreads / 32;
 constexpr int kStages = 3, kAhead = kStages - 1;
-constexpr int kRowsAtOnce = kGroupThreads / kLanesPerHead;
-constexpr int kPieces = kChunk / kRowsAtOnce;  // of 16 bytes, that a thread moves of a tile
-constexpr int kAtOnce = 4;                     // of them, whose loads and shuffles overlap
-// The block starts with 168 registers a thread, all that 384 threads can have; the computing threads, which hold the
-// state, take over what the moving ones do not need.
-constexpr int kComputeRegisters = 208, kMoveRegisters = 88;
-static_assert(kComputeGroups * kComputeRegisters + kMoveRegisters <= (1 + kComputeGroups) * 168);
+constexpr int kKeyLanes = kLanesPerHead;             // moving threads that share a row of k or q
+constexpr int kKeyRows = kGroupThreads / kKeyLanes;  // rows that they move at once
+constexpr int kKeyPieces = kChunk / kKeyRows;        // of 16 bytes, a thread and tile
+constexpr int kGroupValues = kDeltaNetHeadDim / 2;   // value columns of a computing warpgroup
 
+// Two groups: the block starts with 168 registers a thread, all that 384 threads can have; the computing threads, which
+// hold the state, take over what the moving ones do not need.
+constexpr int kComputeRegisters = 208, kMoveRegisters = 88;
+static_assert(2 * kComputeRegisters + kMoveRegisters <= 3 * 168);
+
+template <int kGroups>
 struct alignas(1024) Stage {  // the tiles in this order
-  unsigned char k[kTileBytes], q[kTileBytes], v[kTileBytes];
+  unsigned char k[kTileBytes], q[kTileBytes], v[kGroups * kPanelBytes];
   ChunkRecord record;
 };
+template <int kGroups>
 struct Shared {
-  Stage stages[kStages];
-  unsigned char outputs[kTileBytes];
+  Stage<kGroups> stages[kStages];
+  unsigned char outputs[kGroups * kPanelBytes];
   std::uint64_t loaded[kStages], used[kStages];  // barriers: a stage is full, is free again
   std::uint64_t written, stored;                 // likewise of outputs
 };
-static_assert(sizeof(Shared) <= 227 * 1024);
+static_assert(sizeof(Shared<2>) <= 227 * 1024);
 
 __device__ __forceinline__ void barrier_init(std::uint64_t& barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(arrivals) : "memory");
@@ -60,33 +63,35 @@ __device__ __forceinline__ void barrier_wait(std::uint64_t& barrier, int count) 
 }
 
 struct Place {
-  int sequence, first, tokens, chunks, head, key_head;  // of this block: a head of a sequence
+  int sequence, first, tokens, chunks, head, key_head, first_value;  // of this block
 };
 
 // --- The moving warpgroup ---
 
-// A thread's share: a piece of 16 bytes of every kRowsAtOnce-th row. Pointers are to bytes and walk from chunk to
-// chunk: this warpgroup's arithmetic is on the chunks' critical path.
-template <bool kNorm>
+// A thread's share: pieces of 16 bytes, one in every kKeyRows-th row of k and q and every kValueRows-th of v, y and z.
+// Pointers are to bytes and walk from chunk to chunk: this warpgroup's arithmetic competes with the computing ones'.
+template <int kGroups, bool kNorm>
 class Mover {
  public:
-  __device__ Mover(const DeltaNetArgs& args, const GatedRmsNormArgs& norm, Shared& s, const Place& place)
+  __device__ Mover(const DeltaNetArgs& args, const GatedRmsNormArgs& norm, Shared<kGroups>& s, const Place& place)
       : args_(args), norm_(norm), s_(s), place_(place) {
-    const std::int64_t key_offset = offset(args.key_heads, place.key_head);
-    const std::int64_t value_offset = offset(args.value_heads, place.head);
+    const std::int64_t key_offset =
+        (std::int64_t{place.first + key_row_} * args.key_heads + place.key_head) * kTokenBytes + key_piece_ * 16;
+    const int in_head = place.first_value * 2 + value_piece_ * 16;
+    const std::int64_t value_offset =
+        (std::int64_t{place.first + value_row_} * args.value_heads + place.head) * kTokenBytes + in_head;
     k_ = reinterpret_cast<const char*>(args.k) + key_offset;
     q_ = reinterpret_cast<const char*>(args.q) + key_offset;
     v_ = reinterpret_cast<const char*>(args.v) + value_offset;
     y_ = reinterpret_cast<char*>(kNorm ? norm.y : args.y) + value_offset;
-    key_step_ = std::int64_t{args.key_heads} * kRowsAtOnce * kTokenBytes;
-    value_step_ = std::int64_t{args.value_heads} * kRowsAtOnce * kTokenBytes;
+    key_step_ = std::int64_t{args.key_heads} * kKeyRows * kTokenBytes;
+    value_step_ = std::int64_t{args.value_heads} * kValueRows * kTokenBytes;
     record_ = static_cast<const ChunkRecord*>(args.workspace) +
               std::int64_t{first_slot(place.first, place.sequence)} * args.value_heads + place.head;
     if constexpr (kNorm) {
-      z_ = reinterpret_cast<const char*>(norm.z) + (place.first + row_) * norm.z_stride * 2 + place.head * kTokenBytes +
-           piece_ * 16;
-      z_step_ = norm.z_stride * kRowsAtOnce * 2;
-      load_gain(norm.gain + piece_ * kFeaturesPerLane, gain_);
+      z_ = reinterpret_cast<const char*>(norm.z) + (place.first + value_row_) * norm.z_stride * 2 +
+           place.head * kTokenBytes + in_head;
+      z_step_ = norm.z_stride * kValueRows * 2;
     }
   }
 
@@ -100,6 +105,8 @@ class Mover {
     announce(0);
 #pragma unroll 1
     for (int chunk = 0; chunk <= place_.chunks; ++chunk) {
+      uint4 gates[kValuePieces];
+      if (kNorm && chunk > 0) load_gates(place_.tokens - (chunk - 1) * kChunk, gates);
       const int next = chunk + kAhead;
       if (next < place_.chunks) {
         if (next >= kStages) barrier_wait(s_.used[next % kStages], next / kStages - 1);
@@ -108,17 +115,17 @@ class Mover {
       copy_commit();
       copy_wait<kAhead - 1>();
       if (chunk + 1 < place_.chunks) announce(chunk + 1);
-      if (chunk > 0) store(chunk - 1);
+      if (chunk > 0) store(chunk - 1, gates);
     }
     if (overflowed_ && args_.overflow != nullptr) args_.overflow[place_.sequence] = 1;
   }
 
  private:
   static constexpr int kTokenBytes = kDeltaNetHeadDim * 2;  // of a head
-
-  __device__ std::int64_t offset(int heads, int head) const {
-    return (std::int64_t{place_.first + row_} * heads + head) * kTokenBytes + piece_ * 16;
-  }
+  static constexpr int kValueLanes = kGroups * kGroupValues / kFeaturesPerLane;
+  static constexpr int kValueRows = kGroupThreads / kValueLanes;
+  static constexpr int kValuePieces = kChunk / kValueRows;
+  static_assert(!kNorm || kValueLanes == kLanesPerHead);
 
   __device__ void announce(int chunk) {
     fence_shared_for_async();
@@ -127,28 +134,40 @@ class Mover {
 
   // Chunks are loaded in order.
   __device__ void load(int chunk) {
-    Stage& stage = s_.stages[chunk % kStages];
+    Stage<kGroups>& stage = s_.stages[chunk % kStages];
     const int tokens = place_.tokens - chunk * kChunk;
-    std::uint32_t to = shared_address(&stage) + tile_offset(row_, piece_);
+    std::uint32_t to_keys = shared_address(&stage) + tile_offset(key_row_, key_piece_);
+    std::uint32_t to_values = shared_address(stage.v) + tile_offset(value_row_, value_piece_);
     if (tokens >= kChunk) {
 #pragma unroll
-      for (int i = 0; i < kPieces; ++i) {
-        copy_piece(to, k_, true);
-        copy_piece(to + kTileBytes, q_, true);
-        copy_piece(to + 2 * kTileBytes, v_, true);
-        to += kRowsAtOnce * kRowBytes;
-        k_ += key_step_, q_ += key_step_, v_ += value_step_;
+      for (int i = 0; i < kKeyPieces; ++i) {
+        copy_piece(to_keys, k_, true);
+        copy_piece(to_keys + kTileBytes, q_, true);
+        to_keys += kKeyRows * kRowBytes;
+        k_ += key_step_, q_ += key_step_;
+      }
+#pragma unroll
+      for (int i = 0; i < kValuePieces; ++i) {
+        copy_piece(to_values, v_, true);
+        to_values += kValueRows * kRowBytes;
+        v_ += value_step_;
       }
     } else {
       // Rows past the end are zeros: in memory they belong to a neighbour, or to nobody.
 #pragma unroll 1
-      for (int i = 0; i < kPieces; ++i) {
-        const bool present = i * kRowsAtOnce + row_ < tokens;
-        copy_piece(to, present ? k_ : static_cast<const void*>(args_.k), present);
-        copy_piece(to + kTileBytes, present ? q_ : static_cast<const void*>(args_.q), present);
-        copy_piece(to + 2 * kTileBytes, present ? v_ : static_cast<const void*>(args_.v), present);
-        to += kRowsAtOnce * kRowBytes;
-        k_ += key_step_, q_ += key_step_, v_ += value_step_;
+      for (int row = key_row_; row < kChunk; row += kKeyRows) {
+        const bool present = row < tokens;
+        copy_piece(to_keys, present ? k_ : static_cast<const void*>(args_.k), present);
+        copy_piece(to_keys + kTileBytes, present ? q_ : static_cast<const void*>(args_.q), present);
+        to_keys += kKeyRows * kRowBytes;
+        k_ += key_step_, q_ += key_step_;
+      }
+#pragma unroll 1
+      for (int row = value_row_; row < kChunk; row += kValueRows) {
+        const bool present = row < tokens;
+        copy_piece(to_values, present ? v_ : static_cast<const void*>(args_.v), present);
+        to_values += kValueRows * kRowBytes;
+        v_ += value_step_;
       }
     }
     if (threadIdx.x % kGroupThreads == 0) {
@@ -163,59 +182,60 @@ class Mover {
     record_ += args_.value_heads;
   }
 
-  __device__ void load_gates(int tokens, int done, uint4 (&gates)[kAtOnce]) {
+  // Early, before the waits: they come from farther away than the outputs that they gate.
+  __device__ void load_gates(int tokens, uint4 (&gates)[kValuePieces]) {
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
+    for (int i = 0; i < kValuePieces; ++i) {
       gates[i] = uint4{};
-      if ((done + i) * kRowsAtOnce + row_ < tokens) gates[i] = load_bits(reinterpret_cast<const __half*>(z_));
+      if (i * kValueRows + value_row_ < tokens) gates[i] = load_bits(reinterpret_cast<const __half*>(z_));
       z_ += z_step_;
     }
   }
 
-  __device__ void store(int chunk) {
+  __device__ void store(int chunk, const uint4 (&gates)[kValuePieces]) {
+    constexpr int kAtOnce = 2;  // pieces whose shuffles overlap
     const int tokens = place_.tokens - chunk * kChunk;
-    const unsigned char* from = s_.outputs + tile_offset(row_, piece_);
-    uint4 gates[kAtOnce];
-    if constexpr (kNorm) load_gates(tokens, 0, gates);
+    const unsigned char* from = s_.outputs + tile_offset(value_row_, value_piece_);
+    float gain[kFeaturesPerLane];
+    if constexpr (kNorm) load_gain(norm_.gain + value_piece_ * kFeaturesPerLane, gain);
     barrier_wait(s_.written, chunk);
-#pragma unroll 1
-    for (int done = 0; done < kPieces; done += kAtOnce) {
+#pragma unroll
+    for (int done = 0; done < kValuePieces; done += kAtOnce) {
       uint4 bits[kAtOnce];
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) bits[i] = *reinterpret_cast<const uint4*>(from + i * kRowsAtOnce * kRowBytes);
-      from += kAtOnce * kRowsAtOnce * kRowBytes;
-      if (done + kAtOnce == kPieces) barrier_arrive(s_.stored);
+      for (int i = 0; i < kAtOnce; ++i) {
+        bits[i] = *reinterpret_cast<const uint4*>(from + (done + i) * kValueRows * kRowBytes);
+      }
+      if (done + kAtOnce == kValuePieces) barrier_arrive(s_.stored);
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         overflowed_ |= saturate(bits[i]);  // rows past the end are zeros
         if constexpr (kNorm) {
           float x[kFeaturesPerLane], z[kFeaturesPerLane];
           unpack8(bits[i], x);
-          unpack8(gates[i], z);
-          gated_rms_norm(x, z, gain_, norm_.eps);
+          unpack8(gates[done + i], z);
+          gated_rms_norm(x, z, gain, norm_.eps);
           bits[i] = pack8(x);
           overflowed_ |= saturate(bits[i]);
         }
-        if ((done + i) * kRowsAtOnce + row_ < tokens) *reinterpret_cast<uint4*>(y_) = bits[i];
+        if ((done + i) * kValueRows + value_row_ < tokens) *reinterpret_cast<uint4*>(y_) = bits[i];
         y_ += value_step_;
-      }
-      if constexpr (kNorm) {
-        if (done + kAtOnce < kPieces) load_gates(tokens, done + kAtOnce, gates);
       }
     }
   }
 
   const DeltaNetArgs& args_;
   const GatedRmsNormArgs& norm_;
-  Shared& s_;
+  Shared<kGroups>& s_;
   const Place& place_;
-  const int piece_ = static_cast<int>(threadIdx.x) % kLanesPerHead;
-  const int row_ = static_cast<int>(threadIdx.x) % kGroupThreads / kLanesPerHead;
+  const int key_piece_ = static_cast<int>(threadIdx.x) % kKeyLanes;
+  const int key_row_ = static_cast<int>(threadIdx.x) % kGroupThreads / kKeyLanes;
+  const int value_piece_ = static_cast<int>(threadIdx.x) % kValueLanes;
+  const int value_row_ = static_cast<int>(threadIdx.x) % kGroupThreads / kValueLanes;
   const char *k_, *q_, *v_, *z_ = nullptr;
   char* y_;
   std::int64_t key_step_, value_step_, z_step_ = 0;
   const ChunkRecord* record_;
-  float gain_[kFeaturesPerLane];
   bool overflowed_ = false;
 };
 
@@ -252,7 +272,8 @@ __device__ __forceinline__ void scale_columns(float (&d)[32], const float* facto
 }
 
 // All matrices transposed: rows are value columns, this warp's sixteen among them; columns are key features or tokens.
-__device__ void compute(Shared& s, const Place& place, int group) {
+template <int kGroups>
+__device__ void compute(Shared<kGroups>& s, const Place& place, int group) {
   const int warp = static_cast<int>(threadIdx.x) / 32 % 4, lane = static_cast<int>(threadIdx.x) % 32;
   // In a panel [64 tokens, 64 values] of V or of the outputs: where this lane points when the warp moves [16, 16].
   const std::uint32_t panel_lane =
@@ -260,7 +281,7 @@ __device__ void compute(Shared& s, const Place& place, int group) {
   const int column = lane % 4 * 2;  // and the next, of each eight
   float state[64] = {};
   for (int chunk = 0; chunk < place.chunks; ++chunk) {
-    const Stage& stage = s.stages[chunk % kStages];
+    const Stage<kGroups>& stage = s.stages[chunk % kStages];
     const ChunkRecord& record = stage.record;
     const std::uint32_t k = shared_address(stage.k), q = shared_address(stage.q), v = shared_address(stage.v);
 
@@ -299,13 +320,12 @@ __device__ void compute(Shared& s, const Place& place, int group) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int tile = 2 * step + half;
-        const float2 beta = *reinterpret_cast<const float2*>(record.beta + 8 * tile + column);
-        const float2 decayed = *reinterpret_cast<const float2*>(record.minus_beta_decay + 8 * tile + column);
+        const float4 gates = *reinterpret_cast<const float4*>(record.value_gates[4 * tile + column / 2]);
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
           const float2 value = unpack(values[step][2 * half + row]);
-          r[step][2 * half + row] = pack(__fmaf_rn(decayed.x, x[4 * tile + 2 * row], beta.x * value.x),
-                                         __fmaf_rn(decayed.y, x[4 * tile + 2 * row + 1], beta.y * value.y));
+          r[step][2 * half + row] = pack(__fmaf_rn(gates.z, x[4 * tile + 2 * row], gates.x * value.x),
+                                         __fmaf_rn(gates.w, x[4 * tile + 2 * row + 1], gates.y * value.y));
         }
       }
     }
@@ -360,13 +380,15 @@ __device__ void compute(Shared& s, const Place& place, int group) {
   }
 }
 
-template <bool kNorm>
-__global__ void __launch_bounds__(kThreads, 1)
+template <int kGroups, bool kNorm>
+__global__ void __launch_bounds__((1 + kGroups) * kGroupThreads, 1)
     delta_net_scan_kernel(const __grid_constant__ DeltaNetArgs args, const __grid_constant__ GatedRmsNormArgs norm) {
+  constexpr int kBlocksPerHead = kDeltaNetHeadDim / (kGroups * kGroupValues);
   extern __shared__ __align__(1024) unsigned char memory[];
-  Shared& s = *reinterpret_cast<Shared*>(memory);
+  auto& s = *reinterpret_cast<Shared<kGroups>*>(memory);
   Place place;
-  place.head = static_cast<int>(blockIdx.x);
+  place.head = static_cast<int>(blockIdx.x) / kBlocksPerHead;
+  place.first_value = static_cast<int>(blockIdx.x) % kBlocksPerHead * kGroupValues;
   place.key_head = place.head / (args.value_heads / args.key_heads);
   place.sequence = static_cast<int>(blockIdx.y);
   place.first = __ldg(args.cu_seqlens + place.sequence);
@@ -374,6 +396,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   place.chunks = (place.tokens + kChunk - 1) / kChunk;
   if (place.chunks <= 0) return;
   if (threadIdx.x == 0) {
+    constexpr int kComputeWarps = kGroups * kGroupThreads / 32;
     for (int stage = 0; stage < kStages; ++stage) {
       barrier_init(s.loaded[stage], kGroupThreads);
       barrier_init(s.used[stage], kComputeWarps);
@@ -385,28 +408,34 @@ __global__ void __launch_bounds__(kThreads, 1)
   __syncthreads();
   const int group = static_cast<int>(threadIdx.x) / kGroupThreads;
   if (group == 0) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kMoveRegisters));
-    Mover<kNorm>(args, norm, s, place).run();
+    if constexpr (kGroups == 2) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kMoveRegisters));
+    Mover<kGroups, kNorm>(args, norm, s, place).run();
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kComputeRegisters));
-    compute(s, place, group - 1);
+    if constexpr (kGroups == 2) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kComputeRegisters));
+    compute<kGroups>(s, place, group - 1);
   }
 }
 
-template <bool kNorm>
+template <int kGroups, bool kNorm>
 cudaError_t launch(const DeltaNetArgs& args, const GatedRmsNormArgs& norm, cudaStream_t stream) {
-  const cudaError_t status = cudaFuncSetAttribute(
-      delta_net_scan_kernel<kNorm>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(sizeof(Shared)));
-  if (status != cudaSuccess) return status;
-  const dim3 grid(static_cast<unsigned>(args.value_heads), static_cast<unsigned>(args.sequences));
-  delta_net_scan_kernel<kNorm><<<grid, kThreads, sizeof(Shared), stream>>>(args, norm);
+  constexpr int kBytes = static_cast<int>(sizeof(Shared<kGroups>));
+  const auto kernel = delta_net_scan_kernel<kGroups, kNorm>;
+  if (const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+      status != cudaSuccess) {
+    return status;
+  }
+  const dim3 grid(static_cast<unsigned>(args.value_heads * (2 / kGroups)), static_cast<unsigned>(args.sequences));
+  kernel<<<grid, (1 + kGroups) * kGroupThreads, kBytes, stream>>>(args, norm);
   return cudaGetLastError();
 }
 
 }  // namespace
 
-cudaError_t launch_delta_net_scan(const DeltaNetArgs& args, const GatedRmsNormArgs* norm, cudaStream_t stream) {
-  return norm != nullptr ? launch<true>(args, *norm, stream) : launch<false>(args, {}, stream);
+cudaError_t launch_delta_net_scan(const DeltaNetArgs& args, const GatedRmsNormArgs* norm, bool halves,
+                                  cudaStream_t stream) {
+  if (!halves) return norm != nullptr ? launch<2, true>(args, *norm, stream) : launch<2, false>(args, {}, stream);
+  if (const cudaError_t status = launch<1, false>(args, {}, stream); status != cudaSuccess) return status;
+  return norm != nullptr ? launch_gated_rms_norm(*norm, stream) : cudaSuccess;
 }
 
 }  // namespace clef::cuda

@@ -18,13 +18,12 @@ inline constexpr int kTileBytes = 2 * kPanelBytes;      // 64 tokens of a head
 
 // A chunk of a value head as the first pass leaves it. Both matrices are panels, swizzled as they lie in shared memory.
 struct ChunkRecord {
-  __half inverse[kChunk * kChunk];  // T = (I + strictly lower (beta_i (k_i . k_j) D_ij))^-1
-  __half scores[kChunk * kChunk];   // P = (q_i . k_j) D_ij / sqrt(head_dim)
-  float beta[kChunk];
-  float minus_beta_decay[kChunk];  // -beta_i e^gamma_i
-  float query_decay[kChunk];       // e^gamma_i / sqrt(head_dim)
-  float decay_to_last[kChunk];     // exp(sum of g after token i)
-  float chunk_decay[32];           // e^gamma_last, 32 times: the record's size is a multiple of 128 bytes
+  __half inverse[kChunk * kChunk];   // T = (I + strictly lower (beta_i (k_i . k_j) D_ij))^-1
+  __half scores[kChunk * kChunk];    // P = (q_i . k_j) D_ij / sqrt(head_dim)
+  float value_gates[kChunk / 2][4];  // of two tokens: beta_i, beta_j, -beta_i e^gamma_i, -beta_j e^gamma_j
+  float query_decay[kChunk];         // e^gamma_i / sqrt(head_dim)
+  float decay_to_last[kChunk];       // exp(sum of g after token i)
+  float chunk_decay[32];             // e^gamma_last, 32 times: the record's size is a multiple of 128 bytes
 };
 static_assert(sizeof(ChunkRecord) % 128 == 0);
 
@@ -34,8 +33,10 @@ __host__ __device__ inline int first_slot(int start, int sequence) { return star
 inline int slot_count(int tokens, int sequences) { return tokens / kChunk + sequences; }
 
 cudaError_t launch_delta_net_prepare(const DeltaNetArgs& args, cudaStream_t stream);
-// With a norm, its y is written in place of args.y.
-cudaError_t launch_delta_net_scan(const DeltaNetArgs& args, const GatedRmsNormArgs* norm, cudaStream_t stream);
+// With a norm, its y is what is asked for, and args.y may be written as well. In halves of heads or in whole ones, the
+// bits are the same.
+cudaError_t launch_delta_net_scan(const DeltaNetArgs& args, const GatedRmsNormArgs* norm, bool halves,
+                                  cudaStream_t stream);
 
 #ifdef __CUDACC__
 

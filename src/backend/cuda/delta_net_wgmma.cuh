@@ -17,13 +17,15 @@ __device__ __forceinline__ std::uint64_t wgmma_panel(std::uint32_t address, std:
          (kGroupBytes >> 4) << 32 | kSwizzle128 << 62;
 }
 
+// These order products among each other and, with pin(), with registers; other accesses of memory may pass them, to be
+// under way while the tensor cores work.
 // Before the first product, and after other writes of the registers that it reads or adds to.
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;"); }
 // Until at most kPending of the committed groups are unfinished.
 template <int kPending>
 __device__ __forceinline__ void wgmma_wait() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending));
 }
 // Keeps the compiler from moving reads or writes of the registers across this place.
 template <int kSize>
