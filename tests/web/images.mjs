@@ -3,7 +3,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { allAnswered, GOLDEN_IMAGES, RunningServer, startBrowser } from './running.mjs';
+import { allAnswered, RunningServer, startBrowser } from './running.mjs';
 
 const [program, model, name] = process.argv.slice(2);
 const folder = join(process.env.CLEF_REPOSITORY, 'docs/images');
@@ -13,6 +13,48 @@ const SIZES = {
   phone: { viewport: { width: 390, height: 780 }, hasTouch: true, isMobile: true },
 };
 
+/** A receipt on a table, drawn by the browser. */
+async function receipt(page) {
+  const base64 = await page.evaluate(() => {
+    const canvas = Object.assign(document.createElement('canvas'), { width: 640, height: 480 });
+    const context = canvas.getContext('2d');
+    context.fillStyle = '#8a6b4f';
+    context.fillRect(0, 0, 640, 480);
+    context.translate(320, 240);
+    context.rotate(-0.06);
+    context.fillStyle = '#fbfaf6';
+    context.fillRect(-130, -205, 260, 410);
+    context.fillStyle = '#222';
+    context.textAlign = 'center';
+    context.font = '600 22px Inter, sans-serif';
+    context.fillText('Brasserie Garance', 0, -160);
+    context.font = '15px "JetBrains Mono", monospace';
+    context.fillText('14.03.2026   20:41', 0, -130);
+    const lines = [
+      ['3 Menu du soir', '135.00'],
+      ['1 Cotes du Rhone', '38.00'],
+      ['3 Cafe', '11.50'],
+    ];
+    lines.forEach(([what, price], i) => {
+      context.textAlign = 'left';
+      context.fillText(what, -105, -70 + 34 * i);
+      context.textAlign = 'right';
+      context.fillText(price, 105, -70 + 34 * i);
+    });
+    context.fillRect(-105, 38, 210, 2);
+    context.font = '700 20px "JetBrains Mono", monospace';
+    context.textAlign = 'left';
+    context.fillText('TOTAL', -105, 72);
+    context.textAlign = 'right';
+    context.fillText('184.50', 105, 72);
+    context.textAlign = 'center';
+    context.font = '14px Inter, sans-serif';
+    context.fillText('Merci et a bientot', 0, 150);
+    return canvas.toDataURL('image/png').split(',')[1];
+  });
+  return { name: 'receipt.png', mimeType: 'image/png', buffer: Buffer.from(base64, 'base64') };
+}
+
 /** Each leaves the page as its picture shows it. */
 const VIEWS = {
   async ask(page) {
@@ -20,8 +62,9 @@ const VIEWS = {
     await page.waitForSelector('.answer');
   },
   async see(page) {
-    await page.setInputFiles('.see-view input[type=file]', join(GOLDEN_IMAGES, 'webcam_336x252.jpg'));
+    await page.setInputFiles('.see-view input[type=file]', await receipt(page));
     await page.waitForSelector('.thumb');
+    await page.click('.see-view .chip >> text=Receipt');
     await page.click('button.ask');
     await page.waitForSelector('.answer');
   },
@@ -50,7 +93,10 @@ for (const [sizeName, size] of Object.entries(SIZES)) {
       await page.evaluate(() => document.activeElement?.blur());
       const isLong = sizeName === 'phone' && (view === 'ask' || view === 'see');
       if (isLong) await page.locator('.answer').first().scrollIntoViewIfNeeded();
-      if (isLong) await page.evaluate(() => window.scrollBy(0, document.querySelector('.output').getBoundingClientRect().top - 110));
+      if (isLong)
+        await page.evaluate(() =>
+          window.scrollBy(0, document.querySelector('.output').getBoundingClientRect().top - 110),
+        );
       await page.waitForTimeout(400);
       await page.screenshot({ path: join(folder, `${view}-${sizeName}-${colorScheme}.png`) });
     }

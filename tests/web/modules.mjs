@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { answersOf, extrasOf, tokensOf, topShare } from './answers.js';
 import { frameSize } from './clip.js';
 import { asCurl, asJavaScript, asPython } from './code.js';
+import { fromFile } from './history.js';
 import { at, JsonError, Num, parseJson, writeJson } from './json.js';
 import {
   choice,
@@ -262,3 +263,41 @@ test('code carries the request as it is', () => {
 });
 
 test('numbers know their value', () => assert.equal(new Num('1e-07').value, 1e-7));
+
+const RUN = {
+  id: 'a',
+  when: 1,
+  view: 'ask',
+  engine: 'http://gpu:8080',
+  query: '?confidence=max',
+  request: '{"model":"m","state":1,"questions":{"a":{"type":"noul"}}}',
+  response: '{"model":"m","answers":{"a":{"type":"noul","noul":0.5}}}',
+  latencyMs: 2.5,
+  requestId: '',
+  timing: '',
+};
+const fileOf = (run) => JSON.stringify({ format: 'clef-runs', version: 1, runs: [run] });
+
+test('files of runs are read', () => assert.deepEqual(fromFile(fileOf({ ...RUN, more: 1 })), [RUN]));
+
+test('files of runs bring in nothing that could become other code', () => {
+  const bad = [
+    { engine: "http://gpu:8080/'; echo x" },
+    { engine: 'javascript:alert(1)' },
+    { engine: 'http://gpu:8080/path' },
+    { query: '?confidence=max&x=$(x)' },
+    { query: 'x' },
+    { request: '"""' },
+    { request: '"x"' },
+    { request: '{"questions":1}' },
+    { response: '[]' },
+    { view: 'other' },
+    { when: '1' },
+    { latencyMs: null },
+    { id: undefined },
+  ];
+  for (const change of bad)
+    assert.throws(() => fromFile(fileOf({ ...RUN, ...change })), /Run 1 of the file/, JSON.stringify(change));
+  for (const text of ['', '{}', '[]', 'null', '{"format":"clef-runs","version":2,"runs":[]}'])
+    assert.throws(() => fromFile(text), Error, text);
+});

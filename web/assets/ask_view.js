@@ -1,6 +1,6 @@
 // Ask: a state, questions about it, and the probability of every option.
 import { announce, button, fill, h, icon } from './dom.js';
-import { ask } from './engine.js';
+import { ask, newName } from './engine.js';
 import { addRun } from './history.js';
 import { asText, at, parseJson, writeJson } from './json.js';
 import { notice } from './notice.js';
@@ -31,7 +31,7 @@ export const requestText = (members, model) => writeJson(new Map([['model', mode
 export async function runRequest(request, view, { keeps = true, ...options } = {}) {
   const reply = await ask(request, options);
   const run = {
-    id: crypto.randomUUID?.() ?? String(Math.random()),
+    id: newName(),
     when: Date.now(),
     view,
     engine: settings.engine,

@@ -14,8 +14,14 @@ import { keyOf, settings } from './settings.js';
  * @property {string} timing the Server-Timing field, if the engine sent one
  */
 
-/** Where the engine is: a path of this server, or a whole address. */
-const url = (/** @type {string} */ path) => settings.engine + path;
+/** The server that this page came from, below the path that a proxy may give it. */
+export const HERE = location.origin + new URL('.', location.href).pathname.replace(/\/$/, '');
+
+const url = (/** @type {string} */ path) => (settings.engine || HERE) + path;
+
+/** A name that no one else has. */
+export const newName = () =>
+  Array.from(crypto.getRandomValues(new Uint8Array(10)), (byte) => byte.toString(16).padStart(2, '0')).join('');
 
 /** @param {Record<string, string>} [fields] */
 function fields(fields = {}) {

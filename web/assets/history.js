@@ -1,5 +1,6 @@
 // Earlier runs, kept in this browser alone, and as files for others.
 import { at, asText, parseJson } from './json.js';
+import { originOf } from './settings.js';
 
 /**
  * @typedef {object} Run
@@ -127,6 +128,18 @@ export const toFile = (runs) =>
   new Blob([JSON.stringify({ format: FORMAT, version: 1, runs }, null, 1)], { type: 'application/json' });
 
 /**
+ * @param {string} request
+ * @param {string} response
+ */
+function isExchange(request, response) {
+  try {
+    return at(parseJson(request), 'questions') instanceof Map && asText(at(parseJson(response), 'model')) !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+/**
  * The runs of a file.
  * @param {string} text
  * @returns {Run[]}
@@ -150,10 +163,9 @@ export function fromFile(text) {
       typeof latencyMs === 'number' &&
       (view === 'ask' || view === 'see');
     if (!isRun) throw new Error(`Run ${i + 1} of the file is incomplete`);
-    try {
-      if (asText(at(parseJson(String(response)), 'model')) === undefined) throw new Error();
-      parseJson(String(request));
-    } catch {
+    // All of it may come back as code to copy, so nothing unexpected gets in.
+    const isKnown = engine === '' || originOf(String(engine)) === engine;
+    if (!isKnown || !/^(\?confidence=[a-z]+)?$/.test(String(query)) || !isExchange(String(request), String(response))) {
       throw new Error(`Run ${i + 1} of the file holds no request and answer`);
     }
     return /** @type {Run} */ ({ id, when, view, engine, query, request, response, latencyMs, requestId, timing });

@@ -2,6 +2,7 @@
 import { answersOf, derived, extrasOf, tokensOf } from './answers.js';
 import { asCurl, asJavaScript, asPython } from './code.js';
 import { announce, button, fill, h, icon, segments } from './dom.js';
+import { HERE } from './engine.js';
 import { asText, at, parseJson, writeJson } from './json.js';
 
 /** @typedef {import('./answers.js').Answer} Answer */
@@ -9,6 +10,7 @@ import { asText, at, parseJson, writeJson } from './json.js';
 /** @typedef {import('./answers.js').Figure} Figure */
 /** @typedef {import('./history.js').Run} Run */
 
+const MAX_BARS = 14; // more options than that show their likeliest first
 const NOT_SAID = 'worked out by this page, not said by the engine';
 
 /** @param {Figure} figure @param {string} [suffix] */
@@ -68,6 +70,33 @@ function barOf(share, before, isComparison) {
 }
 
 /**
+ * In the engine's order; of many options the likeliest, until one asks for all.
+ * @param {Answer} answer
+ * @param {Answer} [before]
+ */
+function barList(answer, before) {
+  const bars = (/** @type {Share[]} */ shares) =>
+    shares.map((share) =>
+      barOf(
+        share,
+        before?.shares.find((s) => s.label === share.label),
+        before !== undefined,
+      ),
+    );
+  const list = h('ul', { class: before ? 'bars is-comparison' : 'bars' });
+  const { shares } = answer;
+  if (shares.length <= MAX_BARS) {
+    list.append(...bars(shares));
+    return list;
+  }
+  const likeliest = [...shares].sort((a, b) => b.probability.value - a.probability.value).slice(0, MAX_BARS - 2);
+  const showAll = () => fill(list, ...bars(shares));
+  const text = `The ${likeliest.length} likeliest. Show all ${shares.length} in their order`;
+  list.append(...bars(likeliest), h('li', { class: 'more' }, button(text, showAll, { class: 'link' })));
+  return list;
+}
+
+/**
  * @param {Answer} answer
  * @param {Answer} [before]
  */
@@ -87,17 +116,7 @@ export function answerCard(answer, before) {
       h('p', { class: 'verdict' }, answer.isVerdictDerived ? derivedText(answer.verdict) : answer.verdict),
       h('p', { class: 'facts' }, ...facts),
     ),
-    h(
-      'ul',
-      { class: comparable ? 'bars is-comparison' : 'bars' },
-      ...answer.shares.map((share) =>
-        barOf(
-          share,
-          comparable?.shares.find((s) => s.label === share.label),
-          comparable !== undefined,
-        ),
-      ),
-    ),
+    barList(answer, comparable),
   );
 }
 
@@ -200,7 +219,7 @@ const tidy = (text) => writeJson(parseJson(text), 2);
 export function runPanel(run, { before, actions = [], needsKey }) {
   const answers = answersOf(parseJson(run.response));
   const beforeAnswers = before ? answersOf(parseJson(before.response)) : [];
-  const call = { address: run.engine || location.origin, request: tidy(run.request), query: run.query, needsKey };
+  const call = { address: run.engine || HERE, request: tidy(run.request), query: run.query, needsKey };
   const panel = h('div', { class: 'panel' });
   /** @type {Record<string, () => Node>} */
   const views = {

@@ -74,13 +74,6 @@ export function rowTable({ label, cells, version, onopen, onsort }) {
     drawn = next;
   }
 
-  /** All that is in sight, though no row has changed. */
-  function redraw() {
-    for (const { element } of drawn.values()) element.remove();
-    drawn = new Map();
-    schedule();
-  }
-
   /** @param {number} index */
   function rowElement(index) {
     return h('div', {
@@ -144,8 +137,9 @@ export function rowTable({ label, cells, version, onopen, onsort }) {
           return cell;
         }),
       );
-      redraw();
+      for (const { element } of drawn.values()) element.remove();
+      drawn = new Map();
+      schedule();
     },
-    redraw,
   };
 }

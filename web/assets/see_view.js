@@ -2,6 +2,7 @@
 import { answersOf, topShare } from './answers.js';
 import { requestText, runRequest } from './ask_view.js';
 import { announce, button, field, fill, h, icon } from './dom.js';
+import { newName } from './engine.js';
 import { addRun } from './history.js';
 import { asText, at, parseJson } from './json.js';
 import { notice } from './notice.js';
@@ -27,8 +28,7 @@ const RATES = [
 ];
 
 /** A name for what requests about the same pictures share, so that an engine may keep what it has seen. */
-const newCacheKey = () =>
-  `web-${Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, '0')).join('')}`;
+const newCacheKey = () => `web-${newName()}`;
 
 /**
  * @param {{ model: () => string }} engine

@@ -16,14 +16,17 @@ const KEYS = 'clef.keys';
 /** @type {Settings} */
 const DEFAULTS = { engine: '', model: '', confidence: '', theme: 'auto', remembersKey: false };
 
+/** A browser may have none for us; asking for it throws then. */
+const STORAGES = { tab: () => sessionStorage, browser: () => localStorage };
+
 /**
- * @param {Storage} storage
+ * @param {keyof typeof STORAGES} storage
  * @param {string} place
  * @returns {Record<string, unknown>}
  */
 function read(storage, place) {
   try {
-    const value = JSON.parse(storage.getItem(place) ?? '{}');
+    const value = JSON.parse(STORAGES[storage]().getItem(place) ?? '{}');
     return typeof value === 'object' && value !== null ? value : {};
   } catch {
     return {}; // somebody else's, or none at all
@@ -31,13 +34,13 @@ function read(storage, place) {
 }
 
 /**
- * @param {Storage} storage
+ * @param {keyof typeof STORAGES} storage
  * @param {string} place
  * @param {object} value
  */
 function write(storage, place, value) {
   try {
-    storage.setItem(place, JSON.stringify(value));
+    STORAGES[storage]().setItem(place, JSON.stringify(value));
   } catch {
     // A browser without storage: the page works until it is closed.
   }
@@ -45,7 +48,7 @@ function write(storage, place, value) {
 
 /** @type {Settings} */
 export const settings = { ...DEFAULTS };
-for (const [name, value] of Object.entries(read(localStorage, PLACE))) {
+for (const [name, value] of Object.entries(read('browser', PLACE))) {
   if (name in DEFAULTS && typeof value === typeof DEFAULTS[/** @type {keyof Settings} */ (name)])
     Object.assign(settings, { [name]: value });
 }
@@ -53,13 +56,13 @@ for (const [name, value] of Object.entries(read(localStorage, PLACE))) {
 /** @param {Partial<Settings>} changes */
 export function change(changes) {
   Object.assign(settings, changes);
-  write(localStorage, PLACE, settings);
+  write('browser', PLACE, settings);
   document.dispatchEvent(new CustomEvent('settings'));
 }
 
 /** @param {string} engine */
 export function keyOf(engine) {
-  const key = read(sessionStorage, KEYS)[engine] ?? read(localStorage, KEYS)[engine];
+  const key = read('tab', KEYS)[engine] ?? read('browser', KEYS)[engine];
   return typeof key === 'string' ? key : '';
 }
 
@@ -68,10 +71,12 @@ export function keyOf(engine) {
  * @param {string} key '' forgets it
  */
 export function setKey(engine, key) {
-  for (const [storage, holds] of /** @type {[Storage, boolean][]} */ ([
-    [sessionStorage, true],
-    [localStorage, settings.remembersKey],
-  ])) {
+  /** @type {[keyof typeof STORAGES, boolean][]} */
+  const places = [
+    ['tab', true],
+    ['browser', settings.remembersKey],
+  ];
+  for (const [storage, holds] of places) {
     const keys = read(storage, KEYS);
     if (key !== '' && holds) keys[engine] = key;
     else delete keys[engine];

@@ -128,6 +128,12 @@ export function thresholdPanel({ onchange, onpick }) {
       drawOptions();
     },
     question: () => question.value,
+    /**
+     * A question's name, with the option that is looked at.
+     * @param {string} id
+     */
+    titleOf: (id) =>
+      id === question.value && option.value !== LIKELIEST ? `${id}: ${option.selectedOptions[0].text}` : id,
     shareOf,
     /** @param {Answer} answer */
     valueOf: (answer) => shareOf(answer)?.probability.value ?? -1,

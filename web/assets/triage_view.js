@@ -72,7 +72,7 @@ export function triageView({ model }) {
     onchange: () => arrange(),
     onpick: () => {
       arrange();
-      table.redraw();
+      drawColumns();
     },
   });
   const search = h('input', {
@@ -191,23 +191,29 @@ export function triageView({ model }) {
     if (row.status === 'error') return [...first, h('span', { class: 'row-error' }, icon('warning'), row.message)];
     if (row.status === 'waiting')
       return [...first, ...questionIds.map(() => h('span', { class: 'pending', 'aria-label': 'waits' }, '·'))];
-    return [
-      ...first,
-      ...questionIds.map((id) => {
-        const answer = answerTo(index, id);
-        const share = answer && threshold.shareOf(answer);
-        if (!answer || !share) return '';
-        const fillBar = h('span', { class: 'fill' });
-        fillBar.style.setProperty('--share', String(share.probability.value));
-        return h(
-          'span',
-          { class: threshold.question() === id ? 'cell-answer is-focus' : 'cell-answer' },
-          h('span', { class: `value${answer.isVerdictDerived ? ' is-derived' : ''}` }, answer.verdict),
-          h('span', { class: `number${share.probability.isDerived ? ' is-derived' : ''}` }, share.probability.text),
-          h('span', { class: 'track', 'aria-hidden': 'true' }, fillBar),
-        );
-      }),
-    ];
+    return [...first, ...questionIds.map((id) => answerCell(answerTo(index, id)))];
+  }
+
+  /**
+   * The likeliest option of an answer, or the one that the threshold looks at.
+   * @param {Answer | undefined} answer
+   */
+  function answerCell(answer) {
+    const share = answer && threshold.shareOf(answer);
+    if (!answer || !share) return '';
+    const sides = { true: 'Yes', false: 'No' };
+    const name =
+      answer.type === 'noul' ? sides[/** @type {'true' | 'false'} */ (share.label)] : share.legend || share.label;
+    const isDerived = share.isTop && answer.isVerdictDerived;
+    const bar = h('span', { class: 'fill' });
+    bar.style.setProperty('--share', String(share.probability.value));
+    return h(
+      'span',
+      { class: threshold.question() === answer.id ? 'cell-answer is-focus' : 'cell-answer' },
+      h('span', { class: `value${isDerived ? ' is-derived' : ''}${share.isTop ? '' : ' is-other'}` }, name),
+      h('span', { class: `number${share.probability.isDerived ? ' is-derived' : ''}` }, share.probability.text),
+      h('span', { class: 'track', 'aria-hidden': 'true' }, bar),
+    );
   }
 
   function drawColumns() {
@@ -215,7 +221,12 @@ export function triageView({ model }) {
       [
         { key: '#', title: '#', width: '4.2rem', isSortable: true },
         { key: 'row', title: source.isPictures ? 'Picture' : 'Row', width: 'minmax(15rem, 2fr)', isSortable: false },
-        ...questionIds.map((id) => ({ key: id, title: id, width: 'minmax(11rem, 1fr)', isSortable: true })),
+        ...questionIds.map((id) => ({
+          key: id,
+          title: threshold.titleOf(id),
+          width: 'minmax(11rem, 1fr)',
+          isSortable: true,
+        })),
       ],
       sorted,
     );
