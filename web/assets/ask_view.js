@@ -1,5 +1,5 @@
 // Ask: a state, questions about it, and the probability of every option.
-import { announce, button, fill, h, icon } from './dom.js';
+import { announce, button, fill, h, icon, reveal } from './dom.js';
 import { ask, newName } from './engine.js';
 import { addRun } from './history.js';
 import { asText, at, parseJson, writeJson } from './json.js';
@@ -180,6 +180,7 @@ export function askView({ model }) {
       controller = null;
       fill(askButton, 'Ask');
       output.removeAttribute('aria-busy');
+      reveal(output);
     }
   }
 

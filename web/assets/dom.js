@@ -164,6 +164,16 @@ export function announce(text) {
 }
 
 /**
+ * Brings what was waited for into sight, where the screen is too small to show it beside its request.
+ * @param {Element} element
+ */
+export function reveal(element) {
+  if (element.getBoundingClientRect().top < innerHeight * 0.6) return;
+  const isStill = matchMedia('(prefers-reduced-motion: reduce)').matches;
+  element.scrollIntoView({ block: 'start', behavior: isStill ? 'auto' : 'smooth' });
+}
+
+/**
  * `work` once, after the last of several calls in a row.
  * @param {number} ms
  * @param {() => void} work

@@ -1,7 +1,7 @@
 // See: questions about pictures, a camera, a screen, or a video file; once, or again and again.
 import { answersOf, topShare } from './answers.js';
 import { requestText, runRequest } from './ask_view.js';
-import { announce, button, field, fill, h, icon } from './dom.js';
+import { announce, button, field, fill, h, icon, reveal } from './dom.js';
 import { newName } from './engine.js';
 import { addRun } from './history.js';
 import { asText, at, parseJson } from './json.js';
@@ -122,6 +122,7 @@ export function seeView({ model }) {
       controller = null;
       fill(askButton, 'Ask');
       output.removeAttribute('aria-busy');
+      reveal(output);
     }
   }
 
