@@ -47,8 +47,8 @@ struct Config {
   static constexpr int kQueryBytes = kChunks * kRows * kChunkRowBytes;
   static constexpr int kKeyBytes = kChunks * kKeys * kChunkRowBytes;
   // Registers a thread: a multiprocessor has 65,536, and setmaxnreg counts in eights.
-  static constexpr int kFetchRegisters = kWorkers == 3 ? 32 : 24;
-  static constexpr int kWorkRegisters = kWorkers == 3 ? 160 : 240;
+  [[maybe_unused]] static constexpr int kFetchRegisters = kWorkers == 3 ? 32 : 24;
+  [[maybe_unused]] static constexpr int kWorkRegisters = kWorkers == 3 ? 160 : 240;
   static_assert(kKeys % 16 == 0 && kKeys * kChunkRowBytes % kAtomBytes == 0);
   static_assert(kWorkers <= 3, "a warp of the fetching warpgroup for each, and one for the keys");
 };
