@@ -4,7 +4,7 @@
 //             16 x 16 blocks: those on the diagonal by substitution in f32, those below, T_ij = -(sum over j < k <= i
 //             of T_ik A_kj) T_jj, with operands split in two halves (22 bits) and sums in f32.
 // Schedule:   a block of four warps a chunk and value head, each warp sixteen of its rows.
-// Bound:      latency; 2 * 32 KB read and 17 KB written a chunk and head.
+// Bound:      latency; 32 KB read and 17 KB written a chunk and head.
 #include "backend/cuda/delta_net.h"
 #include "backend/cuda/delta_net_common.cuh"
 #include "backend/cuda/delta_net_tile.cuh"

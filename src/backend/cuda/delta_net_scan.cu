@@ -10,7 +10,8 @@
 //             another warpgroup loads two chunks ahead and stores the outputs of the one before. Halves are for the
 //             few heads that leave multiprocessors free: a warpgroup alone is faster than two that share the tensor
 //             cores.
-// Bound:      tensor cores, about 2,000 cycles a chunk; with few heads and sequences, that times the chunks.
+// Bound:      the chain of a chunk's three products and the roundings between them, times the chunks: on an H200 1.2 us
+//             a chunk in halves, 1.8 us in whole heads, whose products alone take 1.1 us.
 #include "backend/cuda/delta_net.h"
 #include "backend/cuda/delta_net_common.cuh"
 #include "backend/cuda/delta_net_tile.cuh"
