@@ -1,5 +1,6 @@
 // The page's modules that need no page.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
 import { answersOf, extrasOf, tokensOf, topShare } from './answers.js';
@@ -300,4 +301,18 @@ test('files of runs bring in nothing that could become other code', () => {
     assert.throws(() => fromFile(fileOf({ ...RUN, ...change })), /Run 1 of the file/, JSON.stringify(change));
   for (const text of ['', '{}', '[]', 'null', '{"format":"clef-runs","version":2,"runs":[]}'])
     assert.throws(() => fromFile(text), Error, text);
+});
+
+test('the page names every module of its first view, so that none waits for another', () => {
+  const found = new Set();
+  const crawl = (name) => {
+    if (found.has(name)) return;
+    found.add(name);
+    const text = readFileSync(new URL(`./${name}`, import.meta.url), 'utf8');
+    for (const [, next] of text.matchAll(/^import [^;]*?'\.\/([a-z_]+\.js)';/gm)) crawl(next);
+  };
+  crawl('app.js');
+  const page = readFileSync(new URL('./index.html', import.meta.url), 'utf8');
+  const named = [...page.matchAll(/(?:src|modulepreload" href)="assets\/([a-z_]+\.js)"/g)].map((match) => match[1]);
+  assert.deepEqual(named.sort(), [...found].sort());
 });

@@ -174,6 +174,20 @@ test('ask: the copied code runs, and gives the same answers', async () => {
   else assert.deepEqual(JSON.parse(python.stdout), answers, python.stderr);
 });
 
+test('what an engine says of its caches and times is shown as its own', async () => {
+  await open();
+  await page.route(/systemone$/, async (route) => {
+    const response = await route.fetch();
+    const body = (await response.text()).replace(/}$/, ',"x_prefix_cache":{"reused_tokens":320}}');
+    await route.fulfill({ response, body, headers: { ...response.headers(), 'server-timing': 'pass;dur=12.5' } });
+  });
+  await ask();
+  const facts = await page.textContent('.run-facts');
+  assert.match(facts, /x_prefix_cache\{"reused_tokens":320\}/);
+  assert.match(facts, /timingpass;dur=12\.5/);
+  await page.unrouteAll();
+});
+
 test('ask: two runs side by side', async () => {
   await open();
   await ask();
@@ -528,14 +542,6 @@ test('see: the camera, one frame and live, one request at a time', async () => {
 test('see: a screen', async () => {
   await open('see');
   await page.click('.see-view .segments >> text=Screen');
-  await page.evaluate(() => {
-    // A headless browser has no screen to share: a canvas stands in.
-    navigator.mediaDevices.getDisplayMedia = async () => {
-      const canvas = Object.assign(document.createElement('canvas'), { width: 640, height: 400 });
-      canvas.getContext('2d').fillText('a screen', 50, 50);
-      return canvas.captureStream(5);
-    };
-  });
   await page.click('text=Share a screen');
   await page.waitForSelector('.stage video');
   const [request] = await Promise.all([page.waitForRequest(/systemone$/), page.click('.see-view .ask')]);
@@ -607,6 +613,7 @@ async function thousandRows(url) {
   const part = (name) => page.locator('.threshold .segments button', { hasText: name });
   const count = async (name) => Number((await part(name).textContent()).replace(/[^0-9]/g, ''));
   await page.getByLabel('Probability of').selectOption({ index: 1 });
+  await page.waitForSelector('.is-focus .number >> nth=5');
   const middle = await page.evaluate(
     () => [...document.querySelectorAll('.is-focus .number')].map((element) => Number(element.textContent)).sort()[5],
   );
@@ -708,7 +715,11 @@ test('triage: many pictures', async () => {
   await page.click('.run-bar >> text=Start');
   await allAnswered(page);
   assert.match(await page.textContent('.tally'), /4 of 4 rows$/);
-  await page.locator('.tbody .tr').first().click();
+  await page.locator('.thead button').last().focus();
+  await page.keyboard.press('Tab'); // to the one row that is a stop
+  await page.keyboard.press('ArrowDown');
+  assert.equal(await page.evaluate(() => document.activeElement.getAttribute('aria-rowindex')), '3');
+  await page.keyboard.press('Enter');
   await page.waitForSelector('dialog .row-picture');
 });
 
@@ -762,12 +773,12 @@ for (const colorScheme of ['light', 'dark']) {
 }
 
 test('a phone shows all of it, nothing beside the screen', async () => {
-  await renew({ viewport: { width: 360, height: 740 }, hasTouch: true });
+  await renew({ viewport: { width: 320, height: 640 }, hasTouch: true });
   for (const view of ['ask', 'see', 'triage', 'history']) {
     await open(view);
     if (view === 'ask') await ask();
     const width = await page.evaluate(() => document.documentElement.scrollWidth);
-    assert.ok(width <= 360, `${view} is ${width} wide`);
+    assert.ok(width <= 320, `${view} is ${width} wide`);
   }
 });
 

@@ -42,7 +42,7 @@ case "$what" in
   modules)
     # Beside a package.json that says so, node takes .js files for modules.
     mkdir -p "$work/modules"
-    cp "$web"/assets/*.js "$here/modules.mjs" "$work/modules"
+    cp "$web"/index.html "$web"/assets/*.js "$here/modules.mjs" "$work/modules"
     echo '{"type": "module"}' >"$work/modules/package.json"
     exec node "$work/modules/modules.mjs"
     ;;

@@ -58,7 +58,6 @@ export function startBrowser() {
       '--no-sandbox', // root has none in a container
       '--use-fake-device-for-media-stream',
       '--use-fake-ui-for-media-stream',
-      '--auto-select-desktop-capture-source=Entire screen',
     ],
   });
 }

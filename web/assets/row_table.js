@@ -38,6 +38,8 @@ export function rowTable({ label, cells, version, onopen, onsort }) {
   let order = [];
   /** @type {Map<number, { element: HTMLElement, version: number }>} */
   let drawn = new Map();
+  /** The row that the Tab key comes to; the arrow keys go on from there. */
+  let current = -1;
   let isScheduled = false;
 
   function schedule() {
@@ -72,6 +74,8 @@ export function rowTable({ label, cells, version, onopen, onsort }) {
     }
     for (const { element } of drawn.values()) element.remove();
     drawn = next;
+    if (!drawn.has(current)) current = order[Math.ceil(scroller.scrollTop / ROW_HEIGHT)] ?? -1;
+    for (const [index, { element }] of drawn) element.tabIndex = index === current ? 0 : -1;
   }
 
   /** @param {number} index */
@@ -79,7 +83,10 @@ export function rowTable({ label, cells, version, onopen, onsort }) {
     return h('div', {
       role: 'row',
       class: 'tr',
-      tabindex: '0',
+      onfocus: () => {
+        current = index;
+        schedule();
+      },
       onclick: () => onopen(index),
       onkeydown: (/** @type {KeyboardEvent} */ event) => {
         if (event.key === 'Enter') {
