@@ -258,7 +258,7 @@ test('ask: questions as JSON, and what the form cannot show', async () => {
 
 test('every template is answered', async () => {
   await open();
-  for (const name of ['Moderation', 'Receipt check', 'Agent guardrail', 'Lead scoring']) {
+  for (const name of ['Moderation', 'Receipt check', 'Guardrail', 'Lead scoring']) {
     await page.click(`text="${name}"`);
     const [response] = await Promise.all([page.waitForResponse(/systemone$/), page.click('button.ask')]);
     assert.equal(response.status(), 200, name);

@@ -54,9 +54,8 @@ export function askView({ model }) {
     label: 'State',
     placeholder: 'A ticket, a comment, an order: what the questions are about',
     rows: 10,
-    onchange,
   });
-  const questions = questionEditor({ label: 'Questions', onchange });
+  const questions = questionEditor({ label: 'Questions' });
   const output = h('section', { class: 'output', 'aria-label': 'Answers', tabindex: '-1' });
   /** @type {Run | null} */
   let latest = null;
@@ -83,66 +82,29 @@ export function askView({ model }) {
     ),
   );
 
-  function onchange() {
-    askButton.disabled = false;
-  }
-
   function show() {
     if (!latest) return;
     const run = latest;
     const isPinned = pinned === run;
+    const letGo = () => {
+      pinned = null;
+      show();
+    };
+    const pin = () => {
+      pinned = run;
+      show();
+      announce('The next run is compared with this one');
+    };
+    const pinThis = button('Compare with the next', pin, { icon: 'pin', class: 'link' });
+    const pinnedRemark = h('p', { class: 'comparison' }, icon('pin'), 'The next run is compared with this one.');
+    pinnedRemark.append(button('Let go', letGo, { class: 'link' }));
     fill(
       output,
-      pinned && !isPinned
-        ? h(
-            'p',
-            { class: 'comparison' },
-            h('span', { class: 'swatch is-before' }),
-            'before',
-            h('span', { class: 'swatch is-now' }),
-            'now',
-            button(
-              'Stop comparing',
-              () => {
-                pinned = null;
-                show();
-              },
-              { class: 'link' },
-            ),
-          )
-        : null,
-      pinned && isPinned
-        ? h(
-            'p',
-            { class: 'comparison' },
-            icon('pin'),
-            'The next run is compared with this one.',
-            button(
-              'Let go',
-              () => {
-                pinned = null;
-                show();
-              },
-              { class: 'link' },
-            ),
-          )
-        : null,
+      isPinned && pinnedRemark,
       runPanel(run, {
         before: pinned && !isPinned ? pinned : undefined,
         needsKey: keyOf(run.engine) !== '',
-        actions: [
-          isPinned
-            ? null
-            : button(
-                'Compare with the next',
-                () => {
-                  pinned = run;
-                  show();
-                  announce('The next run is compared with this one');
-                },
-                { icon: 'pin', class: 'link' },
-              ),
-        ],
+        actions: isPinned ? [] : [pinned && button('Stop comparing', letGo, { class: 'link' }), pinThis],
       }),
     );
   }

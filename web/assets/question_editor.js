@@ -29,9 +29,9 @@ const input = (label, value, onchange, props = {}) =>
   });
 
 /**
- * @param {{ label: string, onchange: () => void }} options
+ * @param {{ label: string }} options
  */
-export function questionEditor({ label, onchange }) {
+export function questionEditor({ label }) {
   /** @type {Question[]} */
   let questions = [];
   /** @type {'form' | 'json'} */
@@ -63,11 +63,7 @@ export function questionEditor({ label, onchange }) {
     flawList.hidden = found.length === 0;
     fill(flawList, ...found.map((f) => h('li', {}, icon('warning'), h('strong', {}, f.field), ' ', f.message)));
   });
-  function changed() {
-    tell();
-    onchange();
-  }
-  area.addEventListener('input', changed);
+  area.addEventListener('input', tell);
 
   /**
    * The list of options or levels.
@@ -82,7 +78,7 @@ export function questionEditor({ label, onchange }) {
       const parts = /** @type {unknown[]} */ (isChoice ? q.options : q.levels);
       parts.splice(to, 0, ...parts.splice(from, 1));
       redraw();
-      changed();
+      tell();
     };
     const rows = Array.from({ length: num }, (_, i) => {
       const name = isChoice ? `Option ${i + 1}` : `Level ${i}`;
@@ -99,7 +95,7 @@ export function questionEditor({ label, onchange }) {
                 q.options[i].label,
                 (text) => {
                   q.options[i].label = text;
-                  changed();
+                  tell();
                 },
                 { placeholder: 'name', class: 'name' },
               ),
@@ -108,7 +104,7 @@ export function questionEditor({ label, onchange }) {
                 q.options[i].description,
                 (text) => {
                   q.options[i].description = text;
-                  changed();
+                  tell();
                 },
                 { placeholder: 'what it means (optional)' },
               ),
@@ -118,7 +114,7 @@ export function questionEditor({ label, onchange }) {
               q.levels[i],
               (text) => {
                 q.levels[i] = text;
-                changed();
+                tell();
               },
               { placeholder: i === 0 ? 'the lowest level' : 'the next level up' },
             ),
@@ -128,7 +124,7 @@ export function questionEditor({ label, onchange }) {
           () => {
             (isChoice ? q.options : q.levels).splice(i, 1);
             redraw();
-            changed();
+            tell();
           },
           { icon: 'close', quiet: true, class: 'tiny' },
         ),
@@ -144,7 +140,7 @@ export function questionEditor({ label, onchange }) {
           if (isChoice) q.options.push({ label: '', description: '' });
           else q.levels.push('');
           redraw();
-          changed();
+          tell();
           /** @type {NodeListOf<HTMLInputElement>} */ (list.querySelectorAll('.is-open .part input:first-child'))
             .item(num)
             ?.focus();
@@ -163,7 +159,7 @@ export function questionEditor({ label, onchange }) {
         q.id,
         (text) => {
           q.id = text;
-          changed();
+          tell();
         },
         { class: 'name' },
       );
@@ -174,7 +170,7 @@ export function questionEditor({ label, onchange }) {
         placeholder: 'the question itself; without one the model reads the name',
         oninput: () => {
           q.instructions = instructions.value;
-          changed();
+          tell();
         },
       });
       const types = segments('Type', TYPES, q.type, (type) => {
@@ -182,7 +178,7 @@ export function questionEditor({ label, onchange }) {
         while (type === 'choice' && q.options.length < 2) q.options.push({ label: '', description: '' });
         while (type === 'score' && q.levels.length < 2) q.levels.push('');
         draw();
-        changed();
+        tell();
       });
       fill(
         body,
@@ -208,7 +204,7 @@ export function questionEditor({ label, onchange }) {
                     q.yes,
                     (text) => {
                       q.yes = text;
-                      changed();
+                      tell();
                     },
                     { placeholder: "the model's own words" },
                   ),
@@ -220,7 +216,7 @@ export function questionEditor({ label, onchange }) {
                     q.no,
                     (text) => {
                       q.no = text;
-                      changed();
+                      tell();
                     },
                     { placeholder: "the model's own words" },
                   ),
@@ -272,7 +268,7 @@ export function questionEditor({ label, onchange }) {
           () => {
             questions.splice(index - 1, 0, ...questions.splice(index, 1));
             draw();
-            changed();
+            tell();
           },
           { icon: 'up', quiet: true, class: 'tiny', disabled: index === 0 },
         ),
@@ -281,7 +277,7 @@ export function questionEditor({ label, onchange }) {
           () => {
             questions.splice(index, 1);
             draw();
-            changed();
+            tell();
           },
           { icon: 'close', quiet: true, class: 'tiny' },
         ),
@@ -306,7 +302,7 @@ export function questionEditor({ label, onchange }) {
       open = question({ id: `question_${number}` });
       questions.push(open);
       draw();
-      changed();
+      tell();
       const name = /** @type {HTMLInputElement | null} */ (list.querySelector('.is-open input'));
       name?.focus();
       name?.select();

@@ -102,6 +102,7 @@ function barList(answer, before) {
  */
 export function answerCard(answer, before) {
   const comparable = before && before.type === answer.type ? before : undefined;
+  const hasTurned = comparable !== undefined && comparable.verdict !== answer.verdict;
   const facts = [
     answer.score && h('span', {}, 'score ', figure(answer.score), ` of 0 to ${answer.maxScore}`),
     answer.confidence && h('span', {}, 'confidence ', figure(answer.confidence)),
@@ -113,7 +114,12 @@ export function answerCard(answer, before) {
       'header',
       {},
       h('h3', {}, answer.id),
-      h('p', { class: 'verdict' }, answer.isVerdictDerived ? derivedText(answer.verdict) : answer.verdict),
+      h(
+        'p',
+        { class: 'verdict' },
+        answer.isVerdictDerived ? derivedText(answer.verdict) : answer.verdict,
+        hasTurned && h('span', { class: 'was' }, ` was ${comparable?.verdict}`),
+      ),
       h('p', { class: 'facts' }, ...facts),
     ),
     barList(answer, comparable),
@@ -154,30 +160,30 @@ export function answersPanel() {
 }
 
 /** @param {number} ms */
-export const milliseconds = (ms) =>
-  ms < 10 ? ms.toFixed(1) : ms < 10_000 ? String(Math.round(ms)) : `${(ms / 1000).toFixed(1)} s`;
+export const duration = (ms) =>
+  ms < 10 ? `${ms.toFixed(1)} ms` : ms < 10_000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 
-/** @param {Run} run */
-export function factsOf(run) {
+/**
+ * @param {Run} run
+ * @param {'before' | 'now'} [side] of a comparison
+ */
+export function factsOf(run, side) {
   const body = parseJson(run.response);
-  const tokens = tokensOf(body);
-  const latency = {
-    text: `${milliseconds(run.latencyMs)}${run.latencyMs < 10_000 ? ' ms' : ''}`,
-    value: run.latencyMs,
-    isDerived: true,
-  };
-  const fact = (/** @type {string} */ name, /** @type {Node | string | null} */ value) =>
+  const fact = (/** @type {string} */ name, /** @type {Node | string | null | undefined} */ value) =>
     value ? h('div', {}, h('dt', {}, name), h('dd', {}, value)) : null;
-  const kind = new URLSearchParams(run.query).get('confidence');
+  const said = (/** @type {string} */ text) => h('span', { class: 'number' }, text);
+  const tokens = tokensOf(body);
+  const latency = { text: duration(run.latencyMs), value: run.latencyMs, isDerived: true };
   return h(
     'dl',
     { class: 'run-facts' },
-    fact('Model', asText(at(body, 'model')) ?? ''),
+    side && h('div', { class: 'side' }, h('dt', {}, side), h('dd', {}, h('span', { class: `swatch is-${side}` }))),
+    fact('Model', asText(at(body, 'model'))),
     fact('Input tokens', tokens && figure(tokens)),
     fact('Round trip', figure(latency)),
-    kind ? fact('Confidence is', kind) : null,
-    run.timing ? fact('Engine’s timing', h('span', { class: 'number' }, run.timing)) : null,
-    ...extrasOf(body).map(([name, value]) => fact(name, h('span', { class: 'number' }, value))),
+    fact('Confidence is', new URLSearchParams(run.query).get('confidence')),
+    fact('Engine’s timing', run.timing && said(run.timing)),
+    ...extrasOf(body).map(([name, value]) => fact(name, said(value))),
   );
 }
 
@@ -198,8 +204,8 @@ function copyable(text, what) {
         announce(`${what} copied`);
         fill(copy, icon('check'), 'Copied');
       } catch {
-        const selection = getSelection();
-        selection?.selectAllChildren(pre);
+        pre.textContent = text;
+        getSelection()?.selectAllChildren(pre);
         announce('Copying is not allowed here; the text is selected');
       }
     },
@@ -217,28 +223,23 @@ const tidy = (text) => writeJson(parseJson(text), 2);
  * @param {{ before?: Run, actions?: (Node | null)[], needsKey: boolean }} options before: what it is compared with
  */
 export function runPanel(run, { before, actions = [], needsKey }) {
-  const answers = answersOf(parseJson(run.response));
   const beforeAnswers = before ? answersOf(parseJson(before.response)) : [];
+  const cards = answersOf(parseJson(run.response)).map((answer) => {
+    const earlier = beforeAnswers.find((one) => one.id === answer.id);
+    return answerCard(answer, earlier);
+  });
   const call = { address: run.engine || HERE, request: tidy(run.request), query: run.query, needsKey };
+  const requestId = h(
+    'p',
+    { class: 'remark' },
+    'Request id ',
+    h('code', {}, run.requestId),
+    ', as in the engine’s log',
+  );
   const panel = h('div', { class: 'panel' });
   /** @type {Record<string, () => Node>} */
   const views = {
-    answers: () =>
-      h(
-        'div',
-        {},
-        h(
-          'div',
-          { class: 'answers' },
-          ...answers.map((answer) =>
-            answerCard(
-              answer,
-              beforeAnswers.find((b) => b.id === answer.id),
-            ),
-          ),
-        ),
-        saidLegend(),
-      ),
+    answers: () => h('div', {}, h('div', { class: 'answers' }, ...cards), saidLegend()),
     raw: () =>
       h(
         'div',
@@ -247,9 +248,7 @@ export function runPanel(run, { before, actions = [], needsKey }) {
         copyable(run.response, 'Answer'),
         h('h3', { class: 'label' }, 'The request'),
         copyable(tidy(run.request), 'Request'),
-        run.requestId
-          ? h('p', { class: 'remark' }, 'Request id ', h('code', {}, run.requestId), ', as in the engine’s log')
-          : null,
+        run.requestId !== '' && requestId,
       ),
     curl: () => copyable(asCurl(call), 'curl command'),
     js: () => copyable(asJavaScript(call), 'JavaScript'),
@@ -271,7 +270,9 @@ export function runPanel(run, { before, actions = [], needsKey }) {
   return h(
     'div',
     { class: 'run' },
-    factsOf(run),
+    h('h2', { class: 'hidden' }, 'Answers'),
+    before ? factsOf(before, 'before') : null,
+    factsOf(run, before && 'now'),
     h('div', { class: 'row between wrap tools' }, tabs.element, h('div', { class: 'row' }, ...actions)),
     panel,
   );

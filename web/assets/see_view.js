@@ -8,7 +8,7 @@ import { asText, at, parseJson } from './json.js';
 import { notice } from './notice.js';
 import { Problem } from './problem.js';
 import { questionEditor } from './question_editor.js';
-import { answersPanel, factsOf, milliseconds, runPanel, saidLegend } from './result.js';
+import { answersPanel, factsOf, duration, runPanel, saidLegend } from './result.js';
 import { numberSelect, seenPanel } from './seen.js';
 import { keyOf } from './settings.js';
 import { SEE_TEMPLATES } from './templates.js';
@@ -43,7 +43,7 @@ export function seeView({ model }) {
 
   const rate = numberSelect(RATES, 1);
   const seen = seenPanel({ onchange: renew, onend: () => stopLive(), streamControls: [field('Live', rate)] });
-  const questions = questionEditor({ label: 'Questions', onchange: () => undefined });
+  const questions = questionEditor({ label: 'Questions' });
   questions.set(SEE_TEMPLATES[0].questions);
   const context = h('textarea', { rows: 2, placeholder: 'optional: what the model should know besides' });
   const output = h('section', { class: 'output', 'aria-label': 'Answers', tabindex: '-1' });
@@ -90,7 +90,7 @@ export function seeView({ model }) {
         'li',
         {},
         h('button', { type: 'button', class: 'summary', onclick: () => showRun(one) }, ...verdicts),
-        h('span', { class: 'remark' }, `${milliseconds(one.latencyMs)} ms`),
+        h('span', { class: 'remark' }, duration(one.latencyMs)),
       );
     });
     fill(

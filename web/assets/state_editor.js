@@ -1,5 +1,5 @@
 // What the questions are about: a text, or any JSON value, checked while it is typed.
-import { debounced, fill, h, icon, newId, segments } from './dom.js';
+import { button, debounced, fill, h, icon, newId, segments } from './dom.js';
 import { JsonError, parseJson, writeJson } from './json.js';
 
 /** @typedef {import('./json.js').Value} Value */
@@ -9,13 +9,9 @@ const count = (/** @type {number} */ number, /** @type {string} */ word) =>
   `${number.toLocaleString('en')} ${word}${number === 1 ? '' : 's'}`;
 
 /**
- * @param {object} options
- * @param {string} options.label
- * @param {string} [options.placeholder]
- * @param {number} [options.rows]
- * @param {() => void} options.onchange
+ * @param {{ label: string, placeholder: string, rows: number }} options
  */
-export function stateEditor({ label, placeholder = '', rows = 9, onchange }) {
+export function stateEditor({ label, placeholder, rows }) {
   /** @type {StateKind} */
   let kind = 'text';
   const remark = h('p', { class: 'remark', id: newId(), 'aria-live': 'polite' });
@@ -25,10 +21,7 @@ export function stateEditor({ label, placeholder = '', rows = 9, onchange }) {
     placeholder,
     spellcheck: 'false',
     'aria-describedby': remark.id,
-    oninput: () => {
-      check();
-      onchange();
-    },
+    oninput: () => tellSoon(),
   });
 
   /** @returns {string} '' when there is nothing wrong */
@@ -43,7 +36,7 @@ export function stateEditor({ label, placeholder = '', rows = 9, onchange }) {
     }
   }
 
-  const tell = debounced(250, () => {
+  function tell() {
     const wrong = flaw();
     area.setAttribute('aria-invalid', String(wrong !== ''));
     remark.classList.toggle('is-wrong', wrong !== '');
@@ -55,59 +48,38 @@ export function stateEditor({ label, placeholder = '', rows = 9, onchange }) {
         ? `${characters} of text`
         : `${characters} of JSON. The model reads it compact, with sorted keys.`,
     );
-  });
-  const check = () => tell();
+  }
+  const tellSoon = debounced(250, tell);
 
-  const tidy = h(
-    'button',
-    {
-      type: 'button',
-      class: 'link',
-      hidden: true,
-      onclick: () => {
-        if (flaw()) return;
-        area.value = writeJson(parseJson(area.value), 2);
-        onchange();
-      },
-    },
+  const tidy = button(
     'Tidy up',
-  );
-  const kinds = segments(
-    'Kind of state',
-    [
-      ['text', 'Text'],
-      ['json', 'JSON'],
-    ],
-    /** @type {StateKind} */ (kind),
-    (next) => {
-      kind = next;
-      tidy.hidden = kind !== 'json';
-      check();
-      onchange();
+    () => {
+      if (flaw() === '') area.value = writeJson(parseJson(area.value), 2);
+      tell();
     },
+    { class: 'link' },
   );
-  check();
+  /** @type {[StateKind, string][]} */
+  const choices = [
+    ['text', 'Text'],
+    ['json', 'JSON'],
+  ];
+  const kinds = segments('Kind of state', choices, kind, setKind);
 
+  /** @param {StateKind} next */
+  function setKind(next) {
+    kind = next;
+    tidy.hidden = kind !== 'json';
+    area.classList.toggle('code', kind === 'json');
+    tell();
+  }
+  setKind(kind);
+
+  const tools = h('div', { class: 'row' }, tidy, kinds.element);
+  const head = h('div', { class: 'row between' }, h('label', { for: area.id, class: 'heading' }, label), tools);
   return {
-    element: h(
-      'div',
-      { class: 'field' },
-      h(
-        'div',
-        { class: 'row between' },
-        h('label', { for: area.id, class: 'heading' }, label),
-        h('div', { class: 'row' }, tidy, kinds.element),
-      ),
-      area,
-      remark,
-    ),
+    element: h('div', { class: 'field' }, head, area, remark),
     flaw,
-    get kind() {
-      return kind;
-    },
-    get text() {
-      return area.value;
-    },
     /**
      * The state as a value.
      * @returns {Value}
@@ -115,16 +87,13 @@ export function stateEditor({ label, placeholder = '', rows = 9, onchange }) {
      */
     value: () => (kind === 'text' ? area.value : parseJson(area.value)),
     /**
-     * @param {StateKind} nextKind
+     * @param {StateKind} next
      * @param {string} text
      */
-    set(nextKind, text) {
-      kind = nextKind;
-      kinds.set(kind);
-      tidy.hidden = kind !== 'json';
+    set(next, text) {
       area.value = text;
-      check();
+      kinds.set(next);
+      setKind(next);
     },
-    focus: () => area.focus(),
   };
 }

@@ -83,7 +83,7 @@ Mara Lindqvist, Nordlicht Studio`,
     ],
   },
   {
-    name: 'Agent guardrail',
+    name: 'Guardrail',
     kind: 'json',
     state: `{
   "task": "Clean up old preview deployments of the shop project",

@@ -43,7 +43,7 @@ export function triageView({ model }) {
   let numDone = 0;
   let numErrors = 0;
 
-  const questions = questionEditor({ label: 'Questions', onchange: () => undefined });
+  const questions = questionEditor({ label: 'Questions' });
   questions.set(TRIAGE_QUESTIONS);
   const source = rowSource({ onchange: () => reset() });
   const setup = h('details', { class: 'setup', open: true });
