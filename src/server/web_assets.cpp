@@ -58,7 +58,7 @@ bool is_origin(std::string_view text) {
     const std::string_view host = text.substr(scheme.size());
     return !host.empty() && std::all_of(host.begin(), host.end(), [](char c) {
       return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '.' || c == '-' ||
-             c == ':' || c == '[' || c == ']';
+             c == '_' || c == ':';
     });
   }
   return false;

@@ -30,7 +30,8 @@ inline constexpr Route kWebRoute = {RouteId::web, "web", "GET", "/", Wire::syste
 Response web_response(const WebAsset& asset, const RequestHead& head);
 
 // The Content-Security-Policy of the page: its own files, and requests to this server and to one engine elsewhere.
-// `engine` is that engine's origin ("https://host:8080"); anything that is no origin counts as none.
+// `engine` is that engine's origin ("https://host:8080"); anything that is no origin counts as none, and so
+// does an IPv6 address: policies have no word for those.
 std::string web_policy(std::string_view engine);
 
 }  // namespace clef::server

@@ -56,6 +56,7 @@ export function startBrowser() {
     executablePath: process.env.CLEF_CHROMIUM,
     args: [
       '--no-sandbox', // root has none in a container
+      '--disable-dev-shm-usage', // nor much of that
       '--use-fake-device-for-media-stream',
       '--use-fake-ui-for-media-stream',
     ],

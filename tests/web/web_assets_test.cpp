@@ -107,11 +107,12 @@ TEST(WebAssets, LetThePageReachOneEngineElsewhere) {
   };
   EXPECT_NE(policy("https%3A%2F%2Fgpu-1.example%3A8080").find("connect-src 'self' https://gpu-1.example:8080;"),
             std::string::npos);
-  EXPECT_NE(policy("http://[::1]:8080").find("connect-src 'self' http://[::1]:8080;"), std::string::npos);
+  EXPECT_NE(policy("http://my_box:8080").find("connect-src 'self' http://my_box:8080;"), std::string::npos);
   for (const std::string& bad :
        {std::string("https:"), std::string("https://"), std::string("*"), std::string("https://*"),
-        std::string("https://a/b"), std::string("https://a;b"), std::string("https://a%20*"),
-        std::string("https://a%0d%0ab"), std::string("javascript:x"), "https://" + std::string(300, 'a')}) {
+        std::string("http://[::1]:8080"), std::string("https://a/b"), std::string("https://a;b"),
+        std::string("https://a%20*"), std::string("https://a%0d%0ab"), std::string("javascript:x"),
+        "https://" + std::string(300, 'a')}) {
     EXPECT_EQ(policy(bad), web_policy("")) << bad;
   }
 }

@@ -1,32 +1,26 @@
 // Questions, built by form or written as JSON.
-import { button, debounced, field, fill, h, icon, newId, segments } from './dom.js';
+import { button, debounced, fill, h, icon, newId, segments } from './dom.js';
 import { JsonError, parseJson, writeJson } from './json.js';
+import { questionForm } from './question_form.js';
 import { flawsOfForm, flawsOfWire, question, questionsFromWire, questionsToWire, TYPE_NAMES } from './questions.js';
 
 /** @typedef {import('./json.js').Value} Value */
 /** @typedef {import('./questions.js').Question} Question */
-/** @typedef {import('./questions.js').QuestionType} QuestionType */
 /** @typedef {import('./questions.js').Flaw} Flaw */
+/** @typedef {'form' | 'json'} Mode */
 
-const TYPES = /** @type {[QuestionType, string][]} */ (Object.entries(TYPE_NAMES));
+/** @type {[Mode, string][]} */
+const MODES = [
+  ['form', 'Form'],
+  ['json', 'JSON'],
+];
 
-/**
- * A text input that tells each change.
- * @param {string} label
- * @param {string} value
- * @param {(value: string) => void} onchange
- * @param {Record<string, unknown>} [props]
- */
-const input = (label, value, onchange, props = {}) =>
-  h('input', {
-    type: 'text',
-    'aria-label': label,
-    value,
-    autocomplete: 'off',
-    spellcheck: 'false',
-    oninput: (/** @type {Event} */ event) => onchange(/** @type {HTMLInputElement} */ (event.target).value),
-    ...props,
-  });
+/** What a question offers, on one line. @param {Question} q */
+function gistOf(q) {
+  if (q.instructions !== '') return q.instructions;
+  if (q.type === 'choice') return q.options.map((option) => option.label).join(' · ');
+  return q.type === 'score' ? q.levels.join(' < ') : 'yes · no';
+}
 
 /**
  * @param {{ label: string }} options
@@ -34,7 +28,7 @@ const input = (label, value, onchange, props = {}) =>
 export function questionEditor({ label }) {
   /** @type {Question[]} */
   let questions = [];
-  /** @type {'form' | 'json'} */
+  /** @type {Mode} */
   let mode = 'form';
   /** The card that is open; the others show one line. @type {Question | null} */
   let open = null;
@@ -46,6 +40,7 @@ export function questionEditor({ label }) {
     spellcheck: 'false',
     class: 'code',
     'aria-label': 'Questions as JSON',
+    oninput: () => tell(),
   });
   const flawList = h('ul', { class: 'flaws', 'aria-live': 'polite', hidden: true });
 
@@ -58,232 +53,59 @@ export function questionEditor({ label }) {
       return [{ field: 'questions', message: error instanceof JsonError ? `JSON: ${error.message}` : String(error) }];
     }
   }
-  const tell = debounced(300, () => {
-    const found = flaws();
+  /** @param {Flaw[]} found */
+  function show(found) {
     flawList.hidden = found.length === 0;
     fill(flawList, ...found.map((f) => h('li', {}, icon('warning'), h('strong', {}, f.field), ' ', f.message)));
-  });
-  area.addEventListener('input', tell);
+  }
+  const tell = debounced(300, () => show(flaws()));
 
   /**
-   * The list of options or levels.
-   * @param {Question} q
-   * @param {() => void} redraw
+   * Draws all cards anew, and gives the focus back to where the eye is.
+   * @param {number} index of a card
+   * @param {string} selector
    */
-  function partsOf(q, redraw) {
-    const isChoice = q.type === 'choice';
-    const num = isChoice ? q.options.length : q.levels.length;
-    /** @param {number} from @param {number} to */
-    const move = (from, to) => {
-      const parts = /** @type {unknown[]} */ (isChoice ? q.options : q.levels);
-      parts.splice(to, 0, ...parts.splice(from, 1));
-      redraw();
-      tell();
-    };
-    const rows = Array.from({ length: num }, (_, i) => {
-      const name = isChoice ? `Option ${i + 1}` : `Level ${i}`;
-      return h(
-        'li',
-        { class: 'part' },
-        h('span', { class: 'mark', 'aria-hidden': 'true' }, isChoice ? '○' : String(i)),
-        isChoice
-          ? h(
-              'div',
-              { class: 'pair' },
-              input(
-                name,
-                q.options[i].label,
-                (text) => {
-                  q.options[i].label = text;
-                  tell();
-                },
-                { placeholder: 'name', class: 'name' },
-              ),
-              input(
-                `${name}: what it means`,
-                q.options[i].description,
-                (text) => {
-                  q.options[i].description = text;
-                  tell();
-                },
-                { placeholder: 'what it means (optional)' },
-              ),
-            )
-          : input(
-              name,
-              q.levels[i],
-              (text) => {
-                q.levels[i] = text;
-                tell();
-              },
-              { placeholder: i === 0 ? 'the lowest level' : 'the next level up' },
-            ),
-        button(`Move ${name} up`, () => move(i, i - 1), { icon: 'up', quiet: true, class: 'tiny', disabled: i === 0 }),
-        button(
-          `Remove ${name}`,
-          () => {
-            (isChoice ? q.options : q.levels).splice(i, 1);
-            redraw();
-            tell();
-          },
-          { icon: 'close', quiet: true, class: 'tiny' },
-        ),
-      );
-    });
-    return h(
-      'div',
-      { class: 'parts' },
-      h('ul', {}, ...rows),
-      button(
-        isChoice ? 'Add an option' : 'Add a level',
-        () => {
-          if (isChoice) q.options.push({ label: '', description: '' });
-          else q.levels.push('');
-          redraw();
-          tell();
-          /** @type {NodeListOf<HTMLInputElement>} */ (list.querySelectorAll('.is-open .part input:first-child'))
-            .item(num)
-            ?.focus();
-        },
-        { icon: 'plus', class: 'link' },
-      ),
-    );
-  }
-
-  /** @param {Question} q */
-  function bodyOf(q) {
-    const body = h('div', { class: 'body' });
-    const draw = () => {
-      const id = input(
-        'Name',
-        q.id,
-        (text) => {
-          q.id = text;
-          tell();
-        },
-        { class: 'name' },
-      );
-      id.removeAttribute('aria-label');
-      const instructions = h('textarea', {
-        rows: 2,
-        value: q.instructions,
-        placeholder: 'the question itself; without one the model reads the name',
-        oninput: () => {
-          q.instructions = instructions.value;
-          tell();
-        },
-      });
-      const types = segments('Type', TYPES, q.type, (type) => {
-        q.type = type;
-        while (type === 'choice' && q.options.length < 2) q.options.push({ label: '', description: '' });
-        while (type === 'score' && q.levels.length < 2) q.levels.push('');
-        draw();
-        tell();
-      });
-      fill(
-        body,
-        h(
-          'div',
-          { class: 'row wrap' },
-          field('Name', id),
-          h('div', { class: 'field' }, h('span', { class: 'label' }, 'Answer'), types.element),
-        ),
-        field('Question', instructions),
-        q.type === 'noul'
-          ? h(
-              'details',
-              { open: q.yes !== '' || q.no !== '' },
-              h('summary', {}, 'What yes and no mean'),
-              h(
-                'div',
-                { class: 'pair' },
-                field(
-                  'Yes',
-                  input(
-                    'Yes',
-                    q.yes,
-                    (text) => {
-                      q.yes = text;
-                      tell();
-                    },
-                    { placeholder: "the model's own words" },
-                  ),
-                ),
-                field(
-                  'No',
-                  input(
-                    'No',
-                    q.no,
-                    (text) => {
-                      q.no = text;
-                      tell();
-                    },
-                    { placeholder: "the model's own words" },
-                  ),
-                ),
-              ),
-            )
-          : partsOf(q, draw),
-      );
-    };
+  function redraw(index, selector) {
     draw();
-    return body;
+    const place = /** @type {HTMLElement | null} */ (list.children[index]?.querySelector(selector)) ?? add;
+    place.focus();
   }
 
-  /** @param {Question} q */
-  function cardOf(q) {
+  /**
+   * @param {Question} q
+   * @param {number} index
+   */
+  function cardOf(q, index) {
     const isOpen = q === open;
-    const index = questions.indexOf(q);
-    const summary =
-      q.type === 'choice'
-        ? q.options.map((o) => o.label).join(' · ')
-        : q.type === 'score'
-          ? q.levels.join(' < ')
-          : 'yes · no';
-    const toggle = h(
+    const name = q.id || 'question';
+    const toggle = () => {
+      open = isOpen ? null : q;
+      redraw(index, '.summary');
+    };
+    const moveUp = () => {
+      questions.splice(index - 1, 0, ...questions.splice(index, 1));
+      redraw(index - 1, index === 1 ? '.summary' : '.tiny');
+    };
+    const remove = () => {
+      questions.splice(index, 1);
+      redraw(Math.min(index, questions.length - 1), '.summary');
+    };
+    const summary = h(
       'button',
-      {
-        type: 'button',
-        class: 'summary',
-        'aria-expanded': String(isOpen),
-        onclick: () => {
-          open = isOpen ? null : q;
-          draw();
-          /** @type {HTMLElement} */ (list.children[index].querySelector('.summary')).focus();
-        },
-      },
+      { type: 'button', class: 'summary', 'aria-expanded': String(isOpen), onclick: toggle },
       h('span', { class: 'name' }, q.id || 'unnamed'),
       h('span', { class: 'kind' }, TYPE_NAMES[q.type]),
-      isOpen ? null : h('span', { class: 'gist' }, q.instructions || summary),
+      isOpen ? null : h('span', { class: 'gist' }, gistOf(q)),
     );
-    return h(
-      'li',
-      { class: isOpen ? 'card question is-open' : 'card question' },
-      h(
-        'div',
-        { class: 'row head' },
-        toggle,
-        button(
-          `Move ${q.id || 'question'} up`,
-          () => {
-            questions.splice(index - 1, 0, ...questions.splice(index, 1));
-            draw();
-            tell();
-          },
-          { icon: 'up', quiet: true, class: 'tiny', disabled: index === 0 },
-        ),
-        button(
-          `Remove ${q.id || 'question'}`,
-          () => {
-            questions.splice(index, 1);
-            draw();
-            tell();
-          },
-          { icon: 'close', quiet: true, class: 'tiny' },
-        ),
-      ),
-      isOpen ? bodyOf(q) : null,
+    const head = h(
+      'div',
+      { class: 'row head' },
+      summary,
+      button(`Move ${name} up`, moveUp, { icon: 'up', quiet: true, class: 'tiny', disabled: index === 0 }),
+      button(`Remove ${name}`, remove, { icon: 'close', quiet: true, class: 'tiny' }),
     );
+    const className = isOpen ? 'card question is-open' : 'card question';
+    return h('li', { class: className }, head, isOpen ? questionForm(q, tell) : null);
   }
 
   function draw() {
@@ -294,62 +116,47 @@ export function questionEditor({ label }) {
     tell();
   }
 
-  const add = button(
-    'Add a question',
-    () => {
-      let number = questions.length + 1;
-      while (questions.some((q) => q.id === `question_${number}`)) number += 1;
-      open = question({ id: `question_${number}` });
-      questions.push(open);
-      draw();
-      tell();
-      const name = /** @type {HTMLInputElement | null} */ (list.querySelector('.is-open input'));
-      name?.focus();
-      name?.select();
-    },
-    { icon: 'plus', class: 'add' },
-  );
+  function addQuestion() {
+    let number = questions.length + 1;
+    while (questions.some((q) => q.id === `question_${number}`)) number += 1;
+    open = question({ id: `question_${number}` });
+    questions.push(open);
+    redraw(questions.length - 1, '.body input');
+    if (document.activeElement instanceof HTMLInputElement) document.activeElement.select();
+  }
+  const add = button('Add a question', addQuestion, { icon: 'plus', class: 'add' });
 
-  const modes = segments(
-    'How the questions are written',
-    [
-      ['form', 'Form'],
-      ['json', 'JSON'],
-    ],
-    /** @type {'form' | 'json'} */ ('form'),
-    (next) => {
-      if (next === 'json') {
-        area.value = writeJson(questionsToWire(questions), 2);
-      } else {
-        const found = flaws();
-        const read = found.length > 0 ? found[0] : questionsFromWire(parseJson(area.value));
-        if (!Array.isArray(read)) {
-          flawList.hidden = false;
-          fill(
-            flawList,
-            h('li', {}, icon('warning'), h('strong', {}, read.field), ` ${read.message}. Mend it here first.`),
-          );
-          return false;
-        }
-        questions = read;
-        open = null;
-      }
-      mode = next;
-      draw();
-      return true;
-    },
-  );
+  /** @param {Mode} next */
+  function setMode(next) {
+    mode = next;
+    modes.set(next);
+    draw();
+  }
 
+  /** Into the form only with what it can show. @returns {boolean} whether it could */
+  function enterForm() {
+    const found = flaws();
+    const read = found.length > 0 ? found[0] : questionsFromWire(parseJson(area.value));
+    if (!Array.isArray(read)) {
+      show([{ field: read.field, message: `${read.message}. Mend it here first.` }]);
+      return false;
+    }
+    questions = read;
+    open = null;
+    setMode('form');
+    return true;
+  }
+
+  const modes = segments('How the questions are written', MODES, /** @type {Mode} */ (mode), (next) => {
+    if (next === 'form') return enterForm();
+    area.value = writeJson(questionsToWire(questions), 2);
+    setMode('json');
+    return true;
+  });
+
+  const head = h('div', { class: 'row between' }, h('span', { class: 'heading' }, label), modes.element);
   return {
-    element: h(
-      'div',
-      { class: 'field' },
-      h('div', { class: 'row between' }, h('span', { class: 'heading' }, label), modes.element),
-      list,
-      add,
-      area,
-      flawList,
-    ),
+    element: h('div', { class: 'field' }, head, list, add, area, flawList),
     flaws,
     /** @returns {Value} the wire's form; only without flaws */
     value: () => (mode === 'form' ? questionsToWire(questions) : parseJson(area.value)),
@@ -357,9 +164,7 @@ export function questionEditor({ label }) {
     set(next) {
       questions = structuredClone(next);
       open = null;
-      mode = 'form';
-      modes.set('form');
-      draw();
+      setMode('form');
     },
     /**
      * Questions of a request that was made elsewhere: in the form where it can show them.
@@ -368,12 +173,10 @@ export function questionEditor({ label }) {
     setWire(wire) {
       const read = flawsOfWire(wire).length === 0 ? questionsFromWire(wire) : null;
       if (Array.isArray(read)) return this.set(read);
-      mode = 'json';
-      modes.set('json');
       area.value = writeJson(wire, 2);
-      draw();
+      setMode('json');
     },
-    /** Shows what is wrong at once. */
-    tell: () => tell(),
+    /** Shows what is wrong. */
+    tell,
   };
 }

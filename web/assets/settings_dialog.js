@@ -68,16 +68,22 @@ export function settingsDialog({ engine, models, model }) {
     (error) => fill(modelRemark, error instanceof Problem ? `${error.title}.` : String(error)),
   );
 
+  /** @param {string} message */
+  function refuse(message) {
+    addressFlaw.hidden = false;
+    fill(addressFlaw, message);
+    address.focus();
+  }
+
   function save() {
     const text = address.value.trim();
     const origin = text === '' ? '' : originOf(text);
     if (origin === null) {
-      addressFlaw.hidden = false;
-      fill(addressFlaw, `“${text}” is no address. Write it like http://127.0.0.1:8080`);
-      address.focus();
+      refuse(`“${text}” is no address. Write it like http://127.0.0.1:8080`);
       return;
     }
     const next = origin === location.origin ? '' : origin;
+    if (next.includes('[')) return refuse('Browsers cannot be told to allow an IPv6 address. Give the engine a host name.');
     settings.remembersKey = remember.checked;
     // A key belongs to the engine that it was typed for: a new address does not get the old one's.
     if (next === settings.engine || key.value !== keyOf(settings.engine)) setKey(next, key.value.trim());

@@ -8,6 +8,14 @@ import { asText, at } from './json.js';
 /** @typedef {{ status: 'waiting' | 'done' | 'error', answers: Answer[] }} Row */
 /** @typedef {'all' | 'above' | 'below' | 'error' | 'waiting'} Part */
 
+/** @type {[Part, string][]} */
+const PARTS = [
+  ['all', 'All'],
+  ['above', 'At or above'],
+  ['below', 'Below'],
+  ['error', 'Errors'],
+  ['waiting', 'Waiting'],
+];
 const NUM_BINS = 40;
 const NS = 'http://www.w3.org/2000/svg';
 const LIKELIEST = ''; // the option that each row's answer has as its likeliest
@@ -57,21 +65,10 @@ export function thresholdPanel({ onchange, onpick }) {
   setAttribute(bins, 'preserveAspectRatio', 'none');
   setAttribute(bins, 'class', 'histogram');
   setAttribute(bins, 'aria-hidden', 'true');
-  const parts = segments(
-    'Rows to show',
-    [
-      ['all', 'All'],
-      ['above', 'At or above'],
-      ['below', 'Below'],
-      ['error', 'Errors'],
-      ['waiting', 'Waiting'],
-    ],
-    part,
-    (next) => {
-      part = next;
-      onchange();
-    },
-  );
+  const parts = segments('Rows to show', PARTS, part, (next) => {
+    part = next;
+    onchange();
+  });
   const shown = h('p', { class: 'remark', role: 'status' });
 
   function drawOptions() {
@@ -100,6 +97,23 @@ export function thresholdPanel({ onchange, onpick }) {
     if (which === 'error' || which === 'waiting') return row.status === which;
     const value = valueOfRow(row);
     return value !== null && (which === 'above' ? value >= Number(slider.value) : value < Number(slider.value));
+  }
+
+  /**
+   * @param {number[]} bars
+   * @param {number} limit
+   */
+  function drawBins(bars, limit) {
+    const most = Math.max(1, ...bars);
+    const rects = bars.map((count, i) => {
+      const rect = document.createElementNS(NS, 'rect');
+      const height = count === 0 ? 0 : Math.max(0.8, (count / most) * 20);
+      const box = { x: i + 0.1, y: 20 - height, width: 0.8, height };
+      for (const [name, value] of Object.entries(box)) setAttribute(rect, name, value);
+      setAttribute(rect, 'class', (i + 0.5) / NUM_BINS >= limit ? 'is-above' : '');
+      return rect;
+    });
+    bins.replaceChildren(...rects);
   }
 
   return {
@@ -139,35 +153,28 @@ export function thresholdPanel({ onchange, onpick }) {
     valueOf: (answer) => shareOf(answer)?.probability.value ?? -1,
     /** The rows to show, by their place. @param {Row[]} rows */
     filter: (rows) => rows.flatMap((row, index) => (isIn(row, part) ? [index] : [])),
-    /** @param {Row[]} rows @param {number} numShown */
+    /**
+     * @param {Row[]} rows
+     * @param {number} numShown
+     */
     draw(rows, numShown) {
-      const counts = new Array(NUM_BINS).fill(0);
+      const limit = Number(slider.value);
+      const counts = { all: rows.length, above: 0, below: 0, error: 0, waiting: 0 };
+      const bars = new Array(NUM_BINS).fill(0);
       for (const row of rows) {
+        if (row.status !== 'done') {
+          counts[row.status] += 1;
+          continue;
+        }
         const value = valueOfRow(row);
-        if (value !== null) counts[Math.min(NUM_BINS - 1, Math.floor(value * NUM_BINS))] += 1;
+        if (value === null) continue;
+        counts[value >= limit ? 'above' : 'below'] += 1;
+        bars[Math.min(NUM_BINS - 1, Math.floor(value * NUM_BINS))] += 1;
       }
-      const most = Math.max(1, ...counts);
-      bins.replaceChildren(
-        ...counts.map((count, i) => {
-          const rect = document.createElementNS(NS, 'rect');
-          const height = count === 0 ? 0 : Math.max(0.8, (count / most) * 20);
-          for (const [name, value] of Object.entries({ x: i + 0.1, y: 20 - height, width: 0.8, height }))
-            setAttribute(rect, name, value);
-          setAttribute(rect, 'class', (i + 0.5) / NUM_BINS >= Number(slider.value) ? 'is-above' : '');
-          return rect;
-        }),
-      );
-      const count = (/** @type {Part} */ which) => rows.reduce((sum, row) => sum + (isIn(row, which) ? 1 : 0), 0);
-      sliderText.textContent = Number(slider.value).toFixed(2);
-      const names = /** @type {[Part, string][]} */ ([
-        ['all', 'All'],
-        ['above', 'At or above'],
-        ['below', 'Below'],
-        ['error', 'Errors'],
-        ['waiting', 'Waiting'],
-      ]);
-      [...parts.element.children].forEach((element, i) => {
-        element.textContent = `${names[i][1]} ${count(names[i][0]).toLocaleString('en')}`;
+      drawBins(bars, limit);
+      sliderText.textContent = limit.toFixed(2);
+      PARTS.forEach(([key, name], i) => {
+        parts.element.children[i].textContent = `${name} ${counts[key].toLocaleString('en')}`;
       });
       shown.textContent = `${numShown.toLocaleString('en')} shown`;
     },
