@@ -83,7 +83,8 @@ export function settingsDialog({ engine, models, model }) {
       return;
     }
     const next = origin === location.origin ? '' : origin;
-    if (next.includes('[')) return refuse('Browsers cannot be told to allow an IPv6 address. Give the engine a host name.');
+    if (next.includes('['))
+      return refuse('Browsers cannot be told to allow an IPv6 address. Give the engine a host name.');
     settings.remembersKey = remember.checked;
     // A key belongs to the engine that it was typed for: a new address does not get the old one's.
     if (next === settings.engine || key.value !== keyOf(settings.engine)) setKey(next, key.value.trim());
