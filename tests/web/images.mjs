@@ -1,11 +1,12 @@
 // Draws the pictures of docs/images: every view, light and dark, on a desktop and on a phone.
-//   images.mjs SERVER_PROGRAM MODEL [MODEL_NAME]
+//   images.mjs SERVER_PROGRAM MODEL [PICTURE_MODEL]
+// PICTURE_MODEL answers about pictures, where MODEL reads text alone.
 import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 
 import { allAnswered, RunningServer, startBrowser } from './running.mjs';
 
-const [program, model, name] = process.argv.slice(2);
+const [program, model, pictureModel = model] = process.argv.slice(2);
 const folder = join(process.env.CLEF_REPOSITORY, 'docs/images');
 
 const SIZES = {
@@ -58,7 +59,12 @@ async function receipt(page) {
 /** Each leaves the page as its picture shows it. */
 const VIEWS = {
   async ask(page) {
-    await page.click('button.ask');
+    // Two runs, so that the history has some.
+    await page.click('text="Moderation"');
+    await Promise.all([page.waitForResponse(/systemone$/), page.click('button.ask')]);
+    await page.click('text="Ticket triage"');
+    await Promise.all([page.waitForResponse(/systemone$/), page.click('button.ask')]);
+    await page.waitForSelector('[aria-label=Answers]:not([aria-busy])');
     await page.waitForSelector('.answer');
   },
   async see(page) {
@@ -78,7 +84,9 @@ const VIEWS = {
   async history() {},
 };
 
-const server = await RunningServer.start(program, model, name ? ['--name', name] : []);
+const start = (path) => RunningServer.start(program, path, [], '', basename(path, '.gguf'));
+const server = await start(model);
+const pictureServer = pictureModel === model ? server : await start(pictureModel);
 const browser = await startBrowser();
 mkdirSync(folder, { recursive: true });
 for (const [sizeName, size] of Object.entries(SIZES)) {
@@ -86,7 +94,7 @@ for (const [sizeName, size] of Object.entries(SIZES)) {
     const context = await browser.newContext({ ...size, colorScheme, reducedMotion: 'reduce', locale: 'en-GB' });
     const page = await context.newPage();
     for (const [view, prepare] of Object.entries(VIEWS)) {
-      await page.goto(`${server.url}/#${view}`);
+      await page.goto(`${(view === 'see' ? pictureServer : server).url}/#${view}`);
       await page.waitForSelector(`.${view}-view`);
       await prepare(page);
       await page.mouse.move(0, 0);
@@ -104,4 +112,5 @@ for (const [sizeName, size] of Object.entries(SIZES)) {
   }
 }
 await browser.close();
+if (pictureServer !== server) await pictureServer.stop();
 process.exit(await server.stop());

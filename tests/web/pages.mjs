@@ -430,6 +430,9 @@ test('history: kept, opened, compared, saved, deleted, and read from a file', as
   await page.waitForSelector('.answer');
   await page.click('nav >> text=History');
   await page.waitForSelector('.past >> nth=1');
+  const brief = page.locator('.past').first().locator('.verdicts > span');
+  assert.equal(await brief.nth(0).locator('.is-derived').count(), 0, 'the choice and its probability are said');
+  assert.ok((await brief.nth(2).locator('.is-derived').count()) > 0, 'yes or no is worked out');
   await page.locator('.past input').nth(0).check();
   await page.locator('.past input').nth(1).check();
   const [download] = await Promise.all([page.waitForEvent('download'), page.click('text=Save 2 as a file')]);

@@ -3,7 +3,7 @@
 #   run.sh types WORK_FOLDER                    the modules' types, with TypeScript
 #   run.sh modules WORK_FOLDER                  the modules that need no page, in node
 #   run.sh pages WORK_FOLDER SERVER MODEL TOOL  the page in Chromium, against the running clef-server; TOOL is clef-tool
-#   run.sh images WORK_FOLDER SERVER MODEL      the pictures of docs/images, drawn anew
+#   run.sh images WORK_FOLDER SERVER MODEL [PICTURE_MODEL]  the pictures of docs/images, drawn anew
 # Where node, Chromium or the npm registry is missing it says so and ends with 77, which ctest reports as skipped.
 set -eu
 what=$1

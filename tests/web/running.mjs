@@ -10,14 +10,14 @@ export const MODEL_NAME = 'clef-tiny';
 
 export class RunningServer {
   /** @param {string} [keys] text of a keys file */
-  static async start(program, model, flags = [], keys = '') {
+  static async start(program, model, flags = [], keys = '', name = MODEL_NAME) {
     const server = new RunningServer();
     server.folder = mkdtempSync(join(tmpdir(), 'clef-web-'));
     const all = [
       '-m',
       model,
       '--name',
-      MODEL_NAME,
+      name,
       '--access-log',
       join(server.folder, 'access.log'),
       '--drain-delay',

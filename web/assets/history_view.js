@@ -1,8 +1,9 @@
 // History: earlier runs of this browser, and runs from files.
-import { answersOf, topShare } from './answers.js';
+import { answersOf } from './answers.js';
 import { announce, button, fill, h, newId, saveFile } from './dom.js';
 import { addRun, allRuns, fromFile, numPictures, removeRun, titleOf, toFile } from './history.js';
 import { parseJson } from './json.js';
+import { briefly, saidLegend } from './result.js';
 
 /** @typedef {import('./history.js').Run} Run */
 
@@ -28,6 +29,7 @@ export function historyView({ open }) {
   const chosen = new Set();
   const list = h('ul', { class: 'runs' });
   const remark = h('p', { class: 'remark', role: 'status' });
+  const legend = saidLegend();
 
   const compare = button(
     'Compare the two',
@@ -86,36 +88,26 @@ export function historyView({ open }) {
       },
     });
     const pictures = numPictures(run);
+    const more = answers.length - MAX_SHOWN_ANSWERS;
+    const when =
+      pictures > 0 ? `${timeOf(run.when)} · ${pictures} picture${pictures > 1 ? 's' : ''}` : timeOf(run.when);
+    const summary = h(
+      'button',
+      { type: 'button', class: 'summary', onclick: () => open(run) },
+      h('span', { class: 'when' }, when),
+      h('span', { class: 'gist' }, titleOf(run)),
+      h(
+        'span',
+        { class: 'verdicts' },
+        ...answers.slice(0, MAX_SHOWN_ANSWERS).map(briefly),
+        more > 0 && h('span', {}, `and ${more} more`),
+      ),
+    );
     return h(
       'li',
       { class: 'card past' },
       check,
-      h(
-        'button',
-        { type: 'button', class: 'summary', onclick: () => open(run) },
-        h(
-          'span',
-          { class: 'when' },
-          timeOf(run.when),
-          pictures > 0 ? ` · ${pictures} picture${pictures > 1 ? 's' : ''}` : '',
-        ),
-        h('span', { class: 'gist' }, titleOf(run)),
-        h(
-          'span',
-          { class: 'verdicts' },
-          ...answers.slice(0, MAX_SHOWN_ANSWERS).map((answer) => {
-            const top = topShare(answer);
-            return h(
-              'span',
-              {},
-              `${answer.id} `,
-              h('strong', {}, answer.verdict),
-              top ? ` ${top.probability.text}` : '',
-            );
-          }),
-          answers.length > MAX_SHOWN_ANSWERS ? h('span', {}, `and ${answers.length - MAX_SHOWN_ANSWERS} more`) : null,
-        ),
-      ),
+      summary,
       button(
         `Delete the run of ${timeOf(run.when)}`,
         async () => {
@@ -131,6 +123,7 @@ export function historyView({ open }) {
   async function draw() {
     runs = await allRuns();
     fill(list, ...runs.map(row));
+    legend.hidden = runs.length === 0;
     if (runs.length === 0) {
       fill(
         list,
@@ -165,6 +158,7 @@ export function historyView({ open }) {
       ),
       remark,
       list,
+      legend,
     ),
     show: () => void draw(),
   };

@@ -1,5 +1,5 @@
 // One run as the page shows it: the answers, the facts about it, the bytes of it, and the code to repeat it.
-import { answersOf, derived, extrasOf, tokensOf } from './answers.js';
+import { answersOf, derived, extrasOf, tokensOf, topShare } from './answers.js';
 import { asCurl, asJavaScript, asPython } from './code.js';
 import { announce, button, fill, h, icon, segments } from './dom.js';
 import { HERE } from './engine.js';
@@ -27,6 +27,21 @@ export const figure = (figure, suffix = '') =>
 /** @param {string} text */
 const derivedText = (text) =>
   h('span', { class: 'is-derived', title: NOT_SAID }, text, h('span', { class: 'hidden' }, ' (worked out here)'));
+
+/**
+ * What an answer comes to, marked where this page worked it out.
+ * @param {Answer} answer
+ */
+export const verdictOf = (answer) => (answer.isVerdictDerived ? derivedText(answer.verdict) : answer.verdict);
+
+/**
+ * An answer in a few words.
+ * @param {Answer} answer
+ */
+export function briefly(answer) {
+  const top = topShare(answer);
+  return h('span', {}, `${answer.id} `, h('strong', {}, verdictOf(answer)), ' ', top && figure(top.probability));
+}
 
 /** The key to the two kinds of figures. */
 export const saidLegend = () =>
@@ -117,8 +132,8 @@ export function answerCard(answer, before) {
       h(
         'p',
         { class: 'verdict' },
-        answer.isVerdictDerived ? derivedText(answer.verdict) : answer.verdict,
-        hasTurned && h('span', { class: 'was' }, ` was ${comparable?.verdict}`),
+        verdictOf(answer),
+        hasTurned && h('span', { class: 'was' }, ' was ', verdictOf(comparable)),
       ),
       h('p', { class: 'facts' }, ...facts),
     ),

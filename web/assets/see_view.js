@@ -1,5 +1,5 @@
 // See: questions about pictures, a camera, a screen, or a video file; once, or again and again.
-import { answersOf, topShare } from './answers.js';
+import { answersOf } from './answers.js';
 import { requestText, runRequest } from './ask_view.js';
 import { announce, button, field, fill, h, icon, reveal } from './dom.js';
 import { newName } from './engine.js';
@@ -8,7 +8,7 @@ import { asText, at, parseJson } from './json.js';
 import { notice } from './notice.js';
 import { Problem } from './problem.js';
 import { questionEditor } from './question_editor.js';
-import { answersPanel, factsOf, duration, runPanel, saidLegend } from './result.js';
+import { answersPanel, briefly, duration, factsOf, figure, runPanel, saidLegend } from './result.js';
 import { numberSelect, seenPanel } from './seen.js';
 import { keyOf } from './settings.js';
 import { SEE_TEMPLATES } from './templates.js';
@@ -83,14 +83,13 @@ export function seeView({ model }) {
   function showRun(run) {
     const others = asked.filter((one) => one !== run);
     const rows = others.map((one) => {
-      const verdicts = answersOf(parseJson(one.response)).map((answer) =>
-        h('span', {}, `${answer.id} `, h('strong', {}, answer.verdict), ` ${topShare(answer)?.probability.text ?? ''}`),
-      );
+      const verdicts = answersOf(parseJson(one.response)).map(briefly);
+      const latency = { text: duration(one.latencyMs), value: one.latencyMs, isDerived: true };
       return h(
         'li',
         {},
         h('button', { type: 'button', class: 'summary', onclick: () => showRun(one) }, ...verdicts),
-        h('span', { class: 'remark' }, duration(one.latencyMs)),
+        figure(latency),
       );
     });
     fill(

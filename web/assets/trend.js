@@ -1,5 +1,6 @@
 // How probabilities moved over the last answers: a line for each option.
 import { fill, h, setAttribute } from './dom.js';
+import { verdictOf } from './result.js';
 
 /** @typedef {import('./answers.js').Answer} Answer */
 
@@ -45,7 +46,7 @@ export function trend() {
           return h(
             'figure',
             { class: 'trend' },
-            h('figcaption', {}, answer.id, ' ', h('strong', {}, answer.verdict)),
+            h('figcaption', {}, answer.id, ' ', h('strong', {}, verdictOf(answer))),
             svg,
           );
         }),
