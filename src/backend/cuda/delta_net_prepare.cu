@@ -3,6 +3,7 @@
 // Schedule:   a block of four warps a chunk and value head, each warp sixteen of its rows.
 // Bound:      latency; 32 KB read and 17 KB written a chunk and head.
 #include "backend/cuda/delta_net.h"
+#include "backend/cuda/delta_net_barrier.cuh"
 #include "backend/cuda/delta_net_common.cuh"
 #include "backend/cuda/delta_net_prepare.cuh"
 #include "backend/cuda/delta_net_tile.cuh"
@@ -110,11 +111,9 @@ __device__ void prepare(const DeltaNetArgs& args) {
   __syncthreads();
   if (threadIdx.x == 0) {
     auto* to = static_cast<ChunkRecord*>(args.workspace) + std::int64_t{slot} * args.value_heads + head;
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
-                 "r"(shared_address(&s.results.record)), "n"(sizeof(ChunkRecord))
-                 : "memory");
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // shared memory lasts until then
+    bulk_store(to, &record, sizeof(ChunkRecord));
+    bulk_stores_commit();
+    bulk_stores_wait();  // shared memory lasts until then
   }
 }
 
