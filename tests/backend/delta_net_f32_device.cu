@@ -270,7 +270,8 @@ void check_range() {
     for (float& x : scaled) x *= factor;
     auto got = layer.net_of(scaled);
     for (float& x : got) x /= factor;
-    expect(same_bits(got, 0, y, 0, y.size()), "values times " + std::to_string(factor) + " have the same bits");
+    expect(same_bits(got, 0, y, 0, y.size()),
+           "values times 2^" + std::to_string(std::ilogb(factor)) + " have the same bits");
   }
 }
 
