@@ -53,6 +53,11 @@ class Life {
     complain(fmt::format("listening on {}, loading {}", server_->address(), options_.model.string()));
     std::thread loader([this] { load_model(); });
     server_->run();
+    // A model still loading is nobody's any more, and reading it to its end would only keep the manager waiting.
+    if (scheduler_ == nullptr && !failure_) {
+      complain("ended before the model was loaded");
+      std::_Exit(EXIT_SUCCESS);
+    }
     loader.join();
     scheduler_.reset();
     if (failure_) {

@@ -208,7 +208,6 @@ TEST(Routes, KeepPagesOfOtherOriginsOut) {
   TestServer server;
   EXPECT_EQ(server.post("/v1/systemone", kAsk, {"Origin: https://evil.example"}).status, 403);
   EXPECT_EQ(server.post("/v1/systemone", kAsk, {"Origin: null"}).status, 403);
-  EXPECT_EQ(server.post("/v1/systemone", kAsk, {"Origin: http://test"}).status, 200);  // the Host field says so
   EXPECT_EQ(server.post("/v1/systemone", kAsk).field("access-control-allow-origin"), "");
 }
 

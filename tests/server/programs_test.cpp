@@ -1,0 +1,96 @@
+// The programs as they are built: clef-server answers with the bytes of clef, and ends as a service manager expects.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "server_program.h"
+#include "support/golden.h"
+#include "support/media_requests.h"
+#include "support/scratch.h"
+
+namespace clef::server {
+namespace {
+
+using test::golden_lines;
+using test::http_request;
+using test::HttpClient;
+
+std::string model() { return test::test_data_path("clef-tiny").string(); }
+
+// The request as a client sends it, media and all.
+std::string request_of(const Json& golden) {
+  const auto videos = test::videos_of(golden);
+  const Json* images = golden.find("images");
+  if (videos.empty() && (images == nullptr || !images->is_truthy())) return *golden.find("request_text")->if_string();
+  return to_compact_json(test::media_request(golden, videos));
+}
+
+// A line each, as clef takes them; line ends in a golden request are white space of its JSON.
+std::vector<std::string> golden_requests() {
+  std::vector<std::string> requests;
+  for (const char* file : {"text.jsonl", "vision.jsonl", "video.jsonl"}) {
+    for (const Json& golden : golden_lines(file)) {
+      requests.push_back(request_of(golden));
+      std::replace(requests.back().begin(), requests.back().end(), '\n', ' ');
+    }
+  }
+  return requests;
+}
+
+std::vector<std::string> answers_of_clef(const std::vector<std::string>& requests, const test::ScratchFolder& folder) {
+  std::string lines;
+  for (const std::string& request : requests) lines += request + "\n";
+  const auto input = folder.write("requests.jsonl", lines), output = folder.path() / "answers.jsonl";
+  const std::string command =
+      std::string(CLEF_PROGRAM) + " -m " + model() + " --format json " + input.string() + " >" + output.string();
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  std::vector<std::string> answers;
+  std::ifstream file(output);
+  for (std::string line; std::getline(file, line);) answers.push_back(line);
+  return answers;
+}
+
+TEST(Programs, AnswerGoldenTextImagesAndVideosWithTheSameBytes) {
+  const test::ScratchFolder folder;
+  const auto requests = golden_requests();
+  const auto expected = answers_of_clef(requests, folder);
+  ASSERT_EQ(requests.size(), 34U + 5U + 4U);  // text, images, videos
+  ASSERT_EQ(expected.size(), requests.size());
+  // clef's settings: no limits on media, and text that may spell control tokens.
+  ServerProgram server({"-m", model(), "--no-strict", "--any-model", "--max-body", "67108864", "--max-images", "0",
+                        "--max-image-tokens", "0", "--max-image-pixels", "0", "--max-videos", "0", "--max-video-frames",
+                        "0", "--max-video-tokens", "0"});
+  HttpClient client = server.connect();
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const auto answer = client.ask(http_request("POST", "/v1/systemone", requests[i]));
+    EXPECT_EQ(answer.status, 200) << requests[i].substr(0, 200);
+    EXPECT_EQ(answer.body, expected[i]) << requests[i].substr(0, 200);
+  }
+}
+
+TEST(Programs, EndWithZeroOnSigterm) {
+  ServerProgram server({"-m", model()});
+  HttpClient client = server.connect();
+  EXPECT_EQ(client.ask(http_request("GET", "/ready")).status, 200);
+  server.signal(SIGTERM);
+  EXPECT_TRUE(client.is_closed_by_server());
+  EXPECT_EQ(server.wait(), 0) << server.log();
+}
+
+// A manager that changes its mind does not wait until all of a large model is read.
+TEST(Programs, EndWhileTheModelIsStillLoading) {
+  ServerProgram server({"-m", model()}, "listening on");
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0) << server.log();
+}
+
+TEST(Programs, EndWithOneWhenTheModelCannotBeOpened) {
+  ServerProgram server({"-m", "/nowhere/at/all"}, "listening on");
+  EXPECT_EQ(server.wait(), 1);
+  EXPECT_NE(server.log().find("/nowhere/at/all"), std::string::npos) << server.log();
+}
+
+}  // namespace
+}  // namespace clef::server
