@@ -23,6 +23,7 @@ double pairs(const Tensor& cu_queries, const Tensor& cu_keys, bool causal) {
 
 struct Flops {
   double operator()(const Linear& op) const { return count(op.y.rows, op.w.rows, op.w.cols); }
+  double operator()(const Projections& op) const { return count(op.y.rows, op.y.cols, op.x.cols); }
   double operator()(const LinearAdd& op) const { return count(op.y.rows, op.w.rows, op.w.cols); }
   double operator()(const LinearGelu& op) const { return count(op.y.rows, op.w.rows, op.w.cols); }
   double operator()(const PatchEmbed& op) const { return count(op.y.rows, op.w.rows, op.w.cols); }

@@ -8,11 +8,12 @@ namespace clef {
 
 bool valid(const ShortConv& op) {
   const std::int64_t d = op.head_dim, tokens = op.x.rows;
-  return d > 0 && op.q.cols % d == 0 && op.k.cols == op.q.cols && is_matrix(op.q, tokens, op.q.cols, DType::f32) &&
-         is_matrix(op.k, tokens, op.k.cols, DType::f32) && is_matrix(op.v, tokens, op.v.cols, DType::f32) &&
-         is_matrix(op.x, tokens, op.q.cols + op.k.cols + op.v.cols, DType::f32) && op.weight.rows >= 1 &&
-         is_matrix(op.weight, op.weight.rows, op.x.cols, DType::f32) && op.cu_seqlens.cols >= 2 &&
-         is_vector(op.cu_seqlens, op.cu_seqlens.cols, DType::i32);
+  const DType type = op.x.dtype;
+  return d > 0 && op.q.cols % d == 0 && op.k.cols == op.q.cols && is_activation(type) &&
+         is_matrix(op.q, tokens, op.q.cols, type) && is_matrix(op.k, tokens, op.k.cols, type) &&
+         is_matrix(op.v, tokens, op.v.cols, type) && is_matrix(op.x, tokens, op.q.cols + op.k.cols + op.v.cols, type) &&
+         op.weight.rows >= 1 && is_matrix(op.weight, op.weight.rows, op.x.cols, DType::f32) &&
+         op.cu_seqlens.cols >= 2 && is_vector(op.cu_seqlens, op.cu_seqlens.cols, DType::i32);
 }
 
 void define(const ShortConv& op) {
@@ -53,11 +54,12 @@ bool valid(const DeltaNet& op) {
   const std::int64_t d = op.head_dim, n = op.value_dim, tokens = op.q.rows;
   if (d <= 0 || n <= 0 || op.q.cols % d != 0 || op.v.cols % n != 0) return false;
   const std::int64_t heads = op.v.cols / n;
-  return op.q.cols > 0 && heads % (op.q.cols / d) == 0 && is_matrix(op.y, tokens, op.v.cols, DType::f32) &&
-         is_matrix(op.q, tokens, op.q.cols, DType::f32) && is_matrix(op.k, tokens, op.q.cols, DType::f32) &&
-         is_matrix(op.v, tokens, op.v.cols, DType::f32) && is_matrix(op.b, tokens, heads, DType::f32) &&
-         is_matrix(op.a, tokens, heads, DType::f32) && is_vector(op.neg_exp_a_log, heads) &&
-         is_vector(op.dt_bias, heads) && op.cu_seqlens.cols >= 2 &&
+  const DType type = op.q.dtype;
+  return op.q.cols > 0 && heads % (op.q.cols / d) == 0 && is_activation(type) &&
+         is_matrix(op.y, tokens, op.v.cols, type) && is_matrix(op.k, tokens, op.q.cols, type) &&
+         is_matrix(op.v, tokens, op.v.cols, type) && is_matrix(op.b, tokens, heads, DType::f32) &&
+         is_matrix(op.a, tokens, heads, DType::f32) && op.a.stride == op.b.stride &&
+         is_vector(op.neg_exp_a_log, heads) && is_vector(op.dt_bias, heads) && op.cu_seqlens.cols >= 2 &&
          is_vector(op.cu_seqlens, op.cu_seqlens.cols, DType::i32);
 }
 
