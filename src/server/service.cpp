@@ -361,8 +361,10 @@ Response Service::answer_get(const Exchange& exchange) {
 
 std::optional<Failure> Service::read_fields(Exchange& exchange) const {
   const RequestHead& head = exchange.head;
-  if (const std::string* coding = head.field("content-encoding"); coding != nullptr && *coding != "identity") {
-    exchange.is_gzip = head.count("content-encoding") == 1 && equals_ignoring_case(*coding, "gzip");
+  const std::string* coding = head.field("content-encoding");
+  const bool has_several = head.count("content-encoding") > 1;
+  if (coding != nullptr && (has_several || !equals_ignoring_case(*coding, "identity"))) {
+    exchange.is_gzip = !has_several && equals_ignoring_case(*coding, "gzip");
     if (!exchange.is_gzip) return Failure{.kind = Kind::wrong_encoding, .message = "the body may be gzip or plain"};
     if (exchange.route->id == RouteId::batch) {
       return Failure{.kind = Kind::wrong_encoding, .message = "a batch's body must be plain"};
@@ -371,7 +373,7 @@ std::optional<Failure> Service::read_fields(Exchange& exchange) const {
   if (exchange.route->id == RouteId::batch && head.version == 10) {
     return Failure{.kind = Kind::wrong_version, .message = "a batch is answered in chunks, which HTTP/1.0 lacks"};
   }
-  if (head.field("expect") != nullptr && !head.expects_continue) {
+  if (head.version == 11 && head.field("expect") != nullptr && !head.expects_continue) {
     return Failure{.kind = Kind::wrong_expectation, .message = "the one expectation met here is 100-continue"};
   }
   if (const std::string* cache_key = head.field(kPrefixCacheField)) {

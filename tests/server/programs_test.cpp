@@ -86,6 +86,22 @@ TEST(Programs, EndWhileTheModelIsStillLoading) {
   EXPECT_EQ(server.wait(), 0) << server.log();
 }
 
+// Nor until a pass ends whose answer nobody will read.
+TEST(Programs, EndWithOneWhenTheyCutARequestOff) {
+  ServerProgram server({"-m", model(), "--drain-timeout", "0"});
+  HttpClient busy = server.connect(), watcher = server.connect();
+  std::string state;
+  for (int i = 0; i < 2000; ++i) state += "word ";
+  busy.send(http_request("POST", "/v1/systemone",
+                         R"({"model":"clef-tiny","state":")" + state + R"(","questions":{"a":{"type":"noul"}}})"));
+  const std::string running = "\nclef_running_requests 1";
+  while (watcher.ask(http_request("GET", "/metrics")).body.find(running) == std::string::npos) {
+  }
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 1);
+  EXPECT_NE(server.log().find("1 requests were cut off"), std::string::npos) << server.log();
+}
+
 TEST(Programs, EndWithOneWhenTheModelCannotBeOpened) {
   ServerProgram server({"-m", "/nowhere/at/all"}, "listening on");
   EXPECT_EQ(server.wait(), 1);

@@ -94,6 +94,8 @@ TEST(Routes, ReadBodiesThatAreGzip) {
   EXPECT_EQ(server.post("/v1/systemone", kAsk, {"Content-Encoding: gzip"}).status, 400);
   EXPECT_EQ(server.post("/v1/systemone", kAsk, {"Content-Encoding: br"}).status, 415);
   EXPECT_EQ(server.post("/v1/systemone", gzip(kAsk), {"Content-Encoding: gzip", "Content-Encoding: gzip"}).status, 415);
+  EXPECT_EQ(server.post("/v1/systemone", kAsk, {"Content-Encoding: identity", "Content-Encoding: gzip"}).status, 415);
+  EXPECT_EQ(server.post("/v1/systemone", kAsk, {"Content-Encoding: Identity"}).status, 200);
   EXPECT_EQ(server.post("/v1/systemone/batch", gzip(kAsk), {"Content-Encoding: gzip"}).status, 415);
 }
 

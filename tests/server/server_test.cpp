@@ -73,6 +73,7 @@ TEST(Server, SaysToGoOnOnlyToBodiesThatItWants) {
   waits.send(request.substr(head + 5));
   EXPECT_EQ(waits.read()->status, 200);
   EXPECT_EQ(server.post("/v1/systemone", kAsk, {"Expect: miracles"}).status, 417);
+  EXPECT_EQ(server.ask("GET /health HTTP/1.0\r\nExpect: miracles\r\n\r\n").status, 200);  // RFC 9110, 10.1.1
 }
 
 TEST(Server, AnswersHeadWithoutABody) {
