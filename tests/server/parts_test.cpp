@@ -181,6 +181,11 @@ TEST(Failures, FindThePictureThatAMessageNames) {
   EXPECT_NE(body("images[12]: not a PNG").find(R"("loc":["body","images",12])"), std::string::npos);
   EXPECT_NE(body("videos must be a list").find(R"("loc":["body","videos"])"), std::string::npos);
   EXPECT_NE(body("something else").find(R"("loc":["body"])"), std::string::npos);
+  EXPECT_EQ(failure_of({Errc::bad_request, "images[12]: not a PNG"}).message, "images.12: not a PNG");
+  EXPECT_EQ(failure_of({Errc::bad_request, "images[99999999999]: x"}).message, "images: images[99999999999]: x");
+  EXPECT_EQ(failure_of({Errc::too_large, "too many images: 5, at most 4 per request"}).message,
+            "images: too many images: 5, at most 4 per request");
+  EXPECT_EQ(status_of(failure_of({Errc::too_large, "images[0]: 9x9 is too much"}).kind), 422);
 }
 
 TEST(HttpMessage, FindsQueryValues) {

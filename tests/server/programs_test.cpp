@@ -8,6 +8,7 @@
 #include "server_program.h"
 #include "support/golden.h"
 #include "support/media_requests.h"
+#include "support/pictures.h"
 #include "support/scratch.h"
 
 namespace clef::server {
@@ -68,6 +69,48 @@ TEST(Programs, AnswerGoldenTextImagesAndVideosWithTheSameBytes) {
     EXPECT_EQ(answer.status, 200) << requests[i].substr(0, 200);
     EXPECT_EQ(answer.body, expected[i]) << requests[i].substr(0, 200);
   }
+}
+
+// The limits of the flags' defaults, over HTTP: each names the picture, and none takes what the picture claims.
+TEST(Programs, RefusePicturesOverTheLimitsByTheirPlace) {
+  ServerProgram server({"-m", model()});
+  HttpClient client = server.connect();
+  const auto ask = [&](const std::string& images) {
+    return client.ask(
+        http_request("POST", "/v1/systemone",
+                     R"({"model":"clef-tiny","state":"s","questions":{"a":{"type":"noul"}},"images":)" + images + "}"));
+  };
+  const std::string good = "\"" + test::golden_data_url("tiny_1x1.png") + "\"";
+  const auto png = [](std::uint32_t width, std::uint32_t height) {
+    return "\"data:image/png;base64," +
+           test::to_base64(
+               test::png_of({.width = width, .height = height}, test::png_chunk("IDAT", test::zlib_compressed("")))) +
+           "\"";
+  };
+  EXPECT_EQ(ask("[" + good + "]").status, 200);
+  const struct {
+    const char* what;
+    std::string images, place, message;
+  } cases[] = {
+      {"five", "[" + good + "," + good + "," + good + "," + good + "," + good + "]", R"(["body","images"])",
+       "at most 4"},
+      {"too many pixels", "[" + good + "," + png(4097, 4097) + "]", R"(["body","images",1])", "16777216"},
+      {"too wide", "[" + png(20000, 1) + "]", R"(["body","images",0])", "20000"},
+      {"a bomb", "[" + png(4294967295U, 4294967295U) + "]", R"(["body","images",0])", ""},
+      {"too many tokens", "[" + png(4000, 4000) + "]", R"(["body","images",0])", "1024"},
+      {"cut short", "[" + png(64, 64) + "]", R"(["body","images",0])", ""},
+      {"an address", R"(["https://example.org/a.png"])", R"(["body","images",0])", ""},
+      {"a path", R"(["/etc/passwd"])", R"(["body","images",0])", ""},
+      {"another type", R"(["data:image/svg+xml;base64,PHN2Zy8+"])", R"(["body","images",0])", ""},
+      {"no list", R"("data:image/png;base64,")", R"(["body","images"])", ""},
+  };
+  for (const auto& one : cases) {
+    const auto answer = ask(one.images);
+    EXPECT_EQ(answer.status, 422) << one.what;
+    EXPECT_NE(answer.body.find("\"loc\":" + one.place), std::string::npos) << one.what << ": " << answer.body;
+    EXPECT_NE(answer.body.find(one.message), std::string::npos) << one.what << ": " << answer.body;
+  }
+  EXPECT_EQ(ask("[" + good + "]").status, 200);
 }
 
 TEST(Programs, EndWithZeroOnSigterm) {
