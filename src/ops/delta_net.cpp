@@ -31,7 +31,7 @@ void define(const ShortConv& op) {
         }
         row[static_cast<std::size_t>(c)] = silu(sum);
       }
-      const auto normalised = [&](const Tensor& y, std::int64_t x_first, double scale) {
+      const auto normalised = [&](const Tensor& y, std::int64_t x_first) {
         for (std::int64_t h = 0; h < y.cols; h += d) {
           double squares = 1e-6;
           for (std::int64_t c = 0; c < d; ++c) {
@@ -39,12 +39,12 @@ void define(const ShortConv& op) {
             squares += value * value;
           }
           for (std::int64_t c = 0; c < d; ++c) {
-            put(y, t, h + c, row[static_cast<std::size_t>(x_first + h + c)] / std::sqrt(squares) * scale);
+            put(y, t, h + c, row[static_cast<std::size_t>(x_first + h + c)] / std::sqrt(squares));
           }
         }
       };
-      normalised(op.q, 0, 1.0 / std::sqrt(static_cast<double>(d)));
-      normalised(op.k, op.q.cols, 1.0);
+      normalised(op.q, 0);
+      normalised(op.k, op.q.cols);
       for (std::int64_t c = 0; c < op.v.cols; ++c) put(op.v, t, c, row[static_cast<std::size_t>(2 * op.q.cols + c)]);
     }
   }
@@ -90,7 +90,7 @@ void define(const DeltaNet& op) {
             cell(i, j) += at(op.k, t, kh + i) * delta[static_cast<std::size_t>(j)];
             out += cell(i, j) * at(op.q, t, kh + i);
           }
-          put(op.y, t, h * n + j, out);
+          put(op.y, t, h * n + j, out / std::sqrt(static_cast<double>(d)));
         }
       }
     }

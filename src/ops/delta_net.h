@@ -14,7 +14,7 @@ namespace clef {
 inline constexpr std::int64_t kDeltaNetChunk = 64;
 
 // Causal depthwise convolution over each sequence, SiLU, then per head of head_dim features: q and k divided by
-// sqrt(sum of squares + 1e-6), q also by sqrt(head_dim). History before a sequence's start is zero.
+// sqrt(sum of squares + 1e-6). History before a sequence's start is zero.
 struct ShortConv {
   static constexpr std::string_view name = "short_conv";
   Out q, k;                   // [tokens, key_heads * head_dim]      activation
@@ -30,12 +30,12 @@ void define(const ShortConv& op);
 
 // Per value head, state S [head_dim, value_dim] from zero at each sequence's start:
 //   g = neg_exp_a_log * softplus(a + dt_bias);  beta = sigmoid(b)
-//   S = e^g S;  S += k (beta (v - S^T k))^T;  y = S^T q
+//   S = e^g S;  S += k (beta (v - S^T k))^T;  y = S^T q / sqrt(head_dim)
 // Value head j reads key head j * key_heads / value_heads (rounded down).
 struct DeltaNet {
   static constexpr std::string_view name = "delta_net";
   Out y;             // [tokens, value_heads * value_dim]  activation
-  In q, k;           // [tokens, key_heads * head_dim]     activation, normalised and scaled
+  In q, k;           // [tokens, key_heads * head_dim]     activation, of unit length
   In v;              // [tokens, value_heads * value_dim]  activation
   In b, a;           // [tokens, value_heads]              f32, rows equally far apart
   In neg_exp_a_log;  // [1, value_heads]  f32

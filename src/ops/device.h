@@ -21,6 +21,9 @@ class Device {
 
   virtual std::string name() const = 0;  // for people: "cpu (avx512, 2 threads)"
 
+  // What it has to say of the weights it was given, a line or none.
+  virtual std::string notes() const { return {}; }
+
   // What activations between a layer's products are stored as.
   virtual DType activation_dtype() const { return DType::f32; }
 

@@ -24,7 +24,7 @@ constexpr double kRounding = 0.5e-4;  // of numbers with four decimals
 class Model {
  public:
   Model() {
-    auto device = open_device({.num_threads = 2});
+    auto device = open_device({.device = "cpu", .num_threads = 2});
     engine_ = Engine::open(test::test_data_path("clef-tiny"), std::move(device).value(), EngineOptions()).value();
     FixtureOptions options = fixture_options();
     options.prepare = [this](Json body) { return engine_->prepare(std::move(body)); };
