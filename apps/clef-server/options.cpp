@@ -109,10 +109,12 @@ void declare_model(Flags& flags, Options& o) {
   flags.list("--alias", "NAME", "jev-latest", "another name; repeat for several. Replaces the default",
              [&](const std::vector<std::string>& names) { o.service.aliases = names; });
   flags.toggle("--any-model", "take any name", [&] { o.service.any_model = true; });
-  flags.text("--device", "NAME", "auto", "auto or cpu", [&](const std::string& text) -> Status {
-    o.device = text;
-    return {};
-  });
+  flags.text("--device", "NAME", "auto",
+             "auto, cpu, cuda or cuda:N; auto: the first GPU that can be used, or else the CPU",
+             [&](const std::string& text) -> Status {
+               o.device = text;
+               return {};
+             });
   flags.text("--threads", "N", "one a CPU", "threads of the CPU backend", [&](const std::string& text) -> Status {
     const auto number = whole_number(text, 1, 1024);
     if (!number) return Error{Errc::bad_request, fmt::format("expected a whole number from 1 to 1024, got '{}'", text)};

@@ -44,8 +44,8 @@ std::vector<std::string> answers_of_clef(const std::vector<std::string>& request
   std::string lines;
   for (const std::string& request : requests) lines += request + "\n";
   const auto input = folder.write("requests.jsonl", lines), output = folder.path() / "answers.jsonl";
-  const std::string command =
-      std::string(CLEF_PROGRAM) + " -m " + model() + " --format json " + input.string() + " >" + output.string();
+  const std::string command = std::string(CLEF_PROGRAM) + " -m " + model() + " --device cpu --format json " +
+                              input.string() + " >" + output.string();
   EXPECT_EQ(std::system(command.c_str()), 0) << command;
   std::vector<std::string> answers;
   std::ifstream file(output);
@@ -60,9 +60,26 @@ TEST(Programs, AnswerGoldenTextImagesAndVideosWithTheSameBytes) {
   ASSERT_EQ(requests.size(), 34U + 5U + 4U);  // text, images, videos
   ASSERT_EQ(expected.size(), requests.size());
   // clef's settings: no limits on media, and text that may spell control tokens.
-  ServerProgram server({"-m", model(), "--no-strict", "--any-model", "--max-body", "67108864", "--max-images", "0",
-                        "--max-image-tokens", "0", "--max-image-pixels", "0", "--max-videos", "0", "--max-video-frames",
-                        "0", "--max-video-tokens", "0"});
+  ServerProgram server({"-m",
+                        model(),
+                        "--device",
+                        "cpu",
+                        "--no-strict",
+                        "--any-model",
+                        "--max-body",
+                        "67108864",
+                        "--max-images",
+                        "0",
+                        "--max-image-tokens",
+                        "0",
+                        "--max-image-pixels",
+                        "0",
+                        "--max-videos",
+                        "0",
+                        "--max-video-frames",
+                        "0",
+                        "--max-video-tokens",
+                        "0"});
   HttpClient client = server.connect();
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const auto answer = client.ask(http_request("POST", "/v1/systemone", requests[i]));
@@ -73,7 +90,7 @@ TEST(Programs, AnswerGoldenTextImagesAndVideosWithTheSameBytes) {
 
 // The limits of the flags' defaults, over HTTP: each names the picture, and none takes what the picture claims.
 TEST(Programs, RefusePicturesOverTheLimitsByTheirPlace) {
-  ServerProgram server({"-m", model()});
+  ServerProgram server({"-m", model(), "--device", "cpu"});
   HttpClient client = server.connect();
   const auto ask = [&](const std::string& images) {
     return client.ask(
@@ -114,7 +131,7 @@ TEST(Programs, RefusePicturesOverTheLimitsByTheirPlace) {
 }
 
 TEST(Programs, EndWithZeroOnSigterm) {
-  ServerProgram server({"-m", model()});
+  ServerProgram server({"-m", model(), "--device", "cpu"});
   HttpClient client = server.connect();
   EXPECT_EQ(client.ask(http_request("GET", "/ready")).status, 200);
   server.signal(SIGTERM);
@@ -124,14 +141,14 @@ TEST(Programs, EndWithZeroOnSigterm) {
 
 // A manager that changes its mind does not wait until all of a large model is read.
 TEST(Programs, EndWhileTheModelIsStillLoading) {
-  ServerProgram server({"-m", model()}, "listening on");
+  ServerProgram server({"-m", model(), "--device", "cpu"}, "listening on");
   server.signal(SIGTERM);
   EXPECT_EQ(server.wait(), 0) << server.log();
 }
 
 // Nor until a pass ends whose answer nobody will read.
 TEST(Programs, EndWithOneWhenTheyCutARequestOff) {
-  ServerProgram server({"-m", model(), "--drain-timeout", "0"});
+  ServerProgram server({"-m", model(), "--device", "cpu", "--drain-timeout", "0"});
   HttpClient busy = server.connect(), watcher = server.connect();
   std::string state;
   for (int i = 0; i < 2000; ++i) state += "word ";
