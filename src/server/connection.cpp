@@ -298,11 +298,10 @@ bool Connection::take_batch_body() {
     batch_->drop_line(no_room_for_bodies());
     count_body(batch_->held_bytes());
   }
-  // A line has its time, as a body has: bytes alone do not prolong it.
-  if (batch_lines_ != batch_->num_lines()) {
-    batch_lines_ = batch_->num_lines();
-    deadline_ = Clock::now() + hub_.options.body_timeout;
-  }
+  // A line has its time, as a body has: bytes alone do not prolong it. Nor do lines prolong what is being written.
+  const bool has_new_lines = batch_lines_ != batch_->num_lines();
+  batch_lines_ = batch_->num_lines();
+  if (has_new_lines && !is_writing_) deadline_ = Clock::now() + hub_.options.body_timeout;
   pump_batch();
   return !is_complete && taken > 0;
 }

@@ -159,6 +159,48 @@ TEST(Bounds, ServeClientsInTurnsWhenThereAreNoKeys) {
   EXPECT_EQ(order, (std::vector<std::size_t>{1, 40, 20, 41, 42}));
 }
 
+// Neither is the body read on, nor are lines started, while the client does not read.
+TEST(Bounds, StopABatchWhoseAnswersNobodyReads) {
+  FixtureOptions options = fixture_options();
+  options.server.write_timeout = milliseconds(300);
+  TestServer server(options);
+  HttpClient client = server.connect();
+  // 100 MB of lines whose answers are as large: far more than the sockets' buffers.
+  const std::string line =
+      R"({"model":"clef","state":"x","questions":{")" + std::string(10'000, 'q') + R"(":{"type":"noul"}}})" + "\n";
+  constexpr std::size_t kLines = 10'000;
+  client.send(head_of(kLines * line.size(), "/v1/systemone/batch"));
+  std::size_t sent = 0;
+  while (sent < kLines && client.send(line)) ++sent;
+  EXPECT_LT(sent, kLines);
+  server.wait_until([&] { return server.server().num_connections() == 0; });
+  std::size_t started = 0;
+  for (const std::size_t requests : server.gate().passes()) started += requests;
+  EXPECT_GT(started, 0U);
+  EXPECT_LT(started, kLines / 2);
+}
+
+TEST(Bounds, KeepMetricsFewWhateverIsAskedFor) {
+  TestServer server;
+  HttpClient client = server.connect();
+  const auto num_series = [&] {
+    const std::string text = client.ask(http_request("GET", "/metrics")).body;
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  client.ask(http_request("GET", "/nothing"));
+  client.ask(http_request("PATCH", "/v1/systemone"));
+  client.ask(http_request("GET", "/v1/models", {}, {"Authorization: Bearer nobody"}));
+  num_series();  // counts itself from now on
+  const auto before = num_series();
+  for (int i = 0; i < 100; ++i) {
+    const std::string n = std::to_string(i);
+    client.ask(http_request("GET", "/nothing/" + n));
+    client.ask(http_request("M" + n, "/v1/systemone"));
+    client.ask(http_request("GET", "/v1/models?" + n, {}, {"Authorization: Bearer key-" + n}));
+  }
+  EXPECT_EQ(num_series(), before);
+}
+
 // The reader of a pipe went to sleep: lines are lost and counted, and the answers go on.
 TEST(Bounds, DoNotWaitForTheReaderOfTheLog) {
   int ends[2];
