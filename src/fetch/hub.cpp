@@ -137,7 +137,7 @@ Result<HttpResponse> Hub::get_json(const std::string& url, const std::string& wh
     body.clear();
     bool is_too_long = false;
     const auto outcome = session_.get({.url = url}, {}, [&](std::span<const std::byte> bytes) {
-      is_too_long = body.size() + bytes.size() > kMaxJsonBytes;
+      is_too_long = is_too_long || body.size() + bytes.size() > kMaxJsonBytes;
       if (!is_too_long) body.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
       return !is_too_long;
     });
