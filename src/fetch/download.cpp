@@ -29,6 +29,51 @@ constexpr std::uint64_t kNoteBytes = std::uint64_t{4} << 20;      // what a kill
 constexpr auto kProgressStep = std::chrono::milliseconds(100);
 constexpr std::uint64_t kSpareBytes = std::uint64_t{16} << 20;  // for journals and folders
 
+// libcurl hands the body on in pieces of 16 KiB; written and hashed one by one they cost twice the time.
+class Gather {
+ public:
+  Gather(PartialFile& partial, std::uint64_t first) : partial_(partial), first_(first), noted_(first) {
+    buffer_.reserve(kGatherBytes);
+  }
+
+  std::uint64_t end() const { return first_ + buffer_.size(); }  // of what has come
+
+  Status add(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const std::size_t count = std::min(bytes.size(), kGatherBytes - buffer_.size());
+      buffer_.insert(buffer_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count));
+      bytes = bytes.subspan(count);
+      if (buffer_.size() == kGatherBytes) TRY(write());
+    }
+    return first_ - noted_ >= kNoteBytes ? note() : Status();
+  }
+  // Everything that has come, on the disk and in the journal.
+  Status flush() {
+    TRY(write());
+    return note();
+  }
+
+ private:
+  static constexpr std::size_t kGatherBytes = std::size_t{512} << 10;  // stays in a core's second-level cache
+
+  Status write() {
+    if (buffer_.empty()) return {};
+    TRY(partial_.write(first_, buffer_));
+    first_ += buffer_.size();
+    buffer_.clear();
+    return {};
+  }
+  Status note() {
+    TRY(partial_.note({noted_, first_}));
+    noted_ = first_;
+    return {};
+  }
+
+  PartialFile& partial_;
+  std::uint64_t first_, noted_;
+  std::vector<std::byte> buffer_;
+};
+
 struct FileTask {
   const ManifestFile* file = nullptr;
   std::unique_ptr<PartialFile> partial;  // open while the file is worked on
@@ -236,8 +281,8 @@ Status Downloader::fetch_segment(HttpSession& session, const Segment& segment) {
   const ManifestFile& file = *task.file;
   const std::string hub_url = file_url(options_.hub, manifest_, file.path);
   const std::uint64_t end = segment.range.end;
-  std::uint64_t at = segment.range.first, noted = at;
-  for (int tries = 1; at < end;) {
+  Gather gather(*segment.partial, segment.range.first);
+  for (int tries = 1; gather.end() < end;) {
     if (stop_) break;
     std::string url = hub_url;
     {
@@ -246,7 +291,7 @@ Status Downloader::fetch_segment(HttpSession& session, const Segment& segment) {
     }
     Status refusal;          // what is wrong with the answer, for good
     std::uint64_t skip = 0;  // bytes to pass over, of a server that sends the whole where a range was asked for
-    const std::uint64_t before = at;
+    const std::uint64_t at = gather.end();  // where this try begins
     const auto on_head = [&](const HttpHead& head, const std::string& hop) {
       if (hop == hub_url) refusal = check_hub_head(manifest_, file, head);
       if (head.status == 206) {
@@ -272,17 +317,11 @@ Status Downloader::fetch_segment(HttpSession& session, const Segment& segment) {
       const auto passed = static_cast<std::size_t>(std::min<std::uint64_t>(skip, bytes.size()));
       skip -= passed;
       bytes = bytes.subspan(passed);
-      const auto wanted = bytes.first(static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), end - at)));
-      if (!wanted.empty()) {
-        refusal = segment.partial->write(at, wanted);
-        if (!refusal) return false;
-        at += wanted.size();
-        fetched_ += wanted.size();
-        if (at - noted >= kNoteBytes || at == end) {
-          refusal = segment.partial->note({noted, at});
-          noted = at;
-        }
-      }
+      const auto wanted =
+          bytes.first(static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), end - gather.end())));
+      refusal = gather.add(wanted);
+      if (!refusal) return false;
+      fetched_ += wanted.size();
       if (wanted.size() < bytes.size() && end == file.size) {
         refusal = Error{Errc::bad_model, fmt::format("{}: the server sends more than {} bytes", file.path, file.size)};
       }
@@ -290,27 +329,24 @@ Status Downloader::fetch_segment(HttpSession& session, const Segment& segment) {
     };
     const bool is_whole = at == 0 && end == file.size;
     const auto outcome = session.get({.url = url, .first = at, .end = is_whole ? 0 : end}, on_head, on_body);
-    if (at > noted) {  // what came before a failure is kept, and written down
-      const Status noting = segment.partial->note({noted, at});
-      noted = at;
-      if (refusal && !noting) refusal = noting;
-    }
+    const Status kept = gather.flush();  // what came before a failure, too
+    if (refusal && !kept) refusal = kept;
     if (!refusal) return refusal;
     const long status = outcome.response.head.status;
     if (!outcome.failure && (status == 200 || status == 206) && outcome.response.url != url) {
       const std::lock_guard lock(mutex_);
       task.location = outcome.response.url;
     }
-    if (at == end || stop_) break;
+    if (gather.end() == end || stop_) break;
 
-    if (at > before) tries = 1;
+    if (gather.end() > at) tries = 1;
     Error error{Errc::io, ""};
     bool is_lasting = false;
     if (outcome.failure) {
       error.message = fmt::format("{}: {}", file.path, outcome.failure->message);
       is_lasting = outcome.failure->is_lasting;
     } else if (status == 200 || status == 206) {
-      error.message = fmt::format("{}: the server ended the answer {} bytes early", file.path, end - at);
+      error.message = fmt::format("{}: the server ended the answer {} bytes early", file.path, end - gather.end());
     } else {
       error = status_error(options_.hub, file.path, outcome.response);
       is_lasting = !is_passing(status);
