@@ -162,6 +162,8 @@ def zsh_completion(program, pages, commands):
         return "\n".join(out + ["_arguments -s \\", *zsh_arguments(pages[""]), "    '*:file:_files'", ""])
     out += ["local -a commands=(",
             *(f"  {quoted(command + ':' + first_sentence(pages[command].about))}" for command in commands), ")",
+            "if (( CURRENT == 2 )) && [[ $PREFIX == -* ]]; then", "  _arguments -s \\", *zsh_arguments(pages[""]),
+            "    '*:command:'", "  return", "fi",
             "if (( CURRENT == 2 )); then _describe command commands; return; fi", "case $words[2] in"]
     for command in commands:
         rest = "'*:model:(clef-flash clef clef-omni)'" if command == "fetch" else "'*:file:_files'"
