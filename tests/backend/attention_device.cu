@@ -1,6 +1,7 @@
 // Holds the attention kernels of this machine's GPU to FP64 and to themselves, and times them.
-//   attention_device check   every kernel against FP64, and each row's bits across packings; exits 1 where one is off
-//   attention_device time    milliseconds and TFLOP/s at the lengths of requests and the sizes of images
+//   attention_device check [NAME]   against FP64, and each row's bits across packings; exits 1 where something is off
+//   attention_device time [NAME]    milliseconds and TFLOP/s at the lengths of requests and the sizes of images
+// NAME chooses the kernels whose names begin so.
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
@@ -69,13 +70,18 @@ __device__ std::uint32_t mixed(std::uint32_t x) {
   return x ^ (x >> 16);
 }
 
+constexpr int kNan = -1;       // the name of a sequence whose rows hold NaN everywhere
+constexpr int kInfinite = -2;  // and of one whose values are infinite
+
 // About normal: the sum of four uniform values. Element (row, column) depends on the row's `identity` alone.
 __global__ void fill_rows(__half* x, std::int64_t stride, int columns, const int* identity, std::uint32_t seed,
-                          float scale) {
+                          float scale, bool values) {
   const int row = static_cast<int>(blockIdx.x);
   for (int c = static_cast<int>(threadIdx.x); c < columns; c += static_cast<int>(blockDim.x)) {
     float value = NAN;
-    if (identity[row] >= 0) {
+    if (values && identity[row] == kInfinite) {
+      value = INFINITY;
+    } else if (identity[row] != kNan) {
       const std::uint32_t place = mixed(static_cast<std::uint32_t>(identity[row]) * 2654435761u + seed) + c;
       float sum = 0;
       for (std::uint32_t i = 0; i < 4; ++i) sum += static_cast<float>(mixed(place * 4 + i) >> 8) * 0x1p-24F - 0.5F;
@@ -155,7 +161,7 @@ double host_value(const std::vector<__half>& q, const std::vector<__half>& k, co
 }
 
 // Tokens of several sequences in one batch. A sequence's rows are made from its name, so that the same name gives the
-// same values in any batch; a negative name fills the rows with NaN.
+// same values in any batch.
 struct Sequence {
   int name, length;
 };
@@ -175,7 +181,7 @@ class Case {
  public:
   Case(const Shape& shape, const std::vector<Sequence>& sequences) : shape_(shape), starts_{0} {
     for (const Sequence& s : sequences) {
-      for (int i = 0; i < s.length; ++i) identity_.push_back(s.name < 0 ? -1 : (s.name << 20) + i);
+      for (int i = 0; i < s.length; ++i) identity_.push_back(s.name < 0 ? s.name : (s.name << 20) + i);
       starts_.push_back(starts_.back() + s.length);
     }
     tokens_ = starts_.back();
@@ -230,11 +236,12 @@ class Case {
   }
 
   // The output's bits, [tokens, q_heads * dim], after one launch onto poisoned memory.
-  std::vector<std::uint16_t> run(const std::function<cudaError_t(Case&)>& launch, const std::string& what) {
+  std::vector<std::uint16_t> run(const std::function<cudaError_t(Case&, cudaStream_t)>& launch,
+                                 const std::string& what) {
     const std::size_t stride = static_cast<std::size_t>(padded(shape_.q_columns()));
     std::vector<std::uint16_t> bits(stride * static_cast<std::size_t>(tokens_), kPoison);
     cuda_ok(cudaMemcpy(y_->data(), bits.data(), bits.size() * 2, cudaMemcpyHostToDevice), "poison");
-    cuda_ok(launch(*this), what.c_str());
+    cuda_ok(launch(*this, nullptr), what.c_str());
     cuda_ok(cudaDeviceSynchronize(), what.c_str());
     cuda_ok(cudaMemcpy(bits.data(), y_->data(), bits.size() * 2, cudaMemcpyDeviceToHost), "result");
     std::vector<std::uint16_t> result;
@@ -309,7 +316,7 @@ class Case {
     auto x = std::make_unique<DeviceArray<__half>>(static_cast<std::size_t>(padded(columns)) *
                                                    static_cast<std::size_t>(tokens_));
     fill_rows<<<static_cast<unsigned>(tokens_), 256>>>(x->data(), padded(columns), static_cast<int>(padded(columns)),
-                                                       identity.data(), seed * 0x9e3779b9u, scale);
+                                                       identity.data(), seed * 0x9e3779b9u, scale, seed == 3);
     cuda_ok(cudaGetLastError(), "fill");
     cuda_ok(cudaDeviceSynchronize(), "fill");
     return x;
@@ -342,26 +349,50 @@ class Case {
 
 struct Kernel {
   std::string name;
+  std::string family;  // kernels of one family give the same bits
   bool segments;
-  std::function<cudaError_t(Case&)> launch;
+  std::function<cudaError_t(Case&, cudaStream_t)> launch;
 };
 
-std::vector<Kernel> kernels() {
+std::vector<Kernel> kernels(const std::string& prefix) {
   const auto causal = [](cudaError_t (*launch)(const AttentionArgs&, cudaStream_t)) {
-    return [launch](Case& c) { return launch(c.args(), nullptr); };
+    return [launch](Case& c, cudaStream_t stream) { return launch(c.args(), stream); };
   };
   const auto full = [](cudaError_t (*launch)(const SegmentAttentionArgs&, cudaStream_t)) {
-    return [launch](Case& c) { return launch(c.segment_args(), nullptr); };
+    return [launch](Case& c, cudaStream_t stream) { return launch(c.segment_args(), stream); };
   };
   std::vector<Kernel> all;
-  all.push_back({"mma", false, causal(clef::cuda::launch_attention_mma)});
-  all.push_back({"mma segments", true, full(clef::cuda::launch_segment_attention_mma)});
+  all.push_back({"mma", "mma", false, causal(clef::cuda::launch_attention_mma)});
+  all.push_back({"mma segments", "mma segments", true, full(clef::cuda::launch_segment_attention_mma)});
+  int device = 0, major = 0;
+  cuda_ok(cudaGetDevice(&device), "cudaGetDevice");
+  cuda_ok(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
+  if (major == 9) {
+    for (const int workers : {2, 1}) {
+      all.push_back(
+          {"sm90, " + std::to_string(workers) + " workers", "sm90", false, [workers](Case& c, cudaStream_t stream) {
+             return clef::cuda::launch_attention_sm90(c.args(), workers, stream);
+           }});
+    }
+    for (const int workers : {3, 2, 1}) {
+      all.push_back({"sm90 segments, " + std::to_string(workers) + " workers", "sm90 segments", true,
+                     [workers](Case& c, cudaStream_t stream) {
+                       return clef::cuda::launch_segment_attention_sm90(c.segment_args(), workers, stream);
+                     }});
+    }
+  } else {
+    std::printf("the sm90 kernels are skipped: this device has compute capability %d.x\n", major);
+  }
+  std::erase_if(all, [&](const Kernel& kernel) { return kernel.name.rfind(prefix, 0) != 0; });
   return all;
 }
 
-std::vector<Shape> shapes(bool segments) {
-  if (segments) return {{16, 16, 72, false}, {3, 3, 128, false}, {2, 2, 24, false}, {4, 4, 64, false, 3}};
-  return {{16, 4, kHeadDim, true}, {24, 4, kHeadDim, true}, {6, 1, kHeadDim, true, 3}, {3, 3, kHeadDim, true}};
+std::vector<Shape> shapes(const Kernel& kernel) {
+  if (!kernel.segments) {
+    return {{16, 4, kHeadDim, true}, {24, 4, kHeadDim, true}, {6, 1, kHeadDim, true, 3}, {3, 3, kHeadDim, true}};
+  }
+  if (kernel.family == "sm90 segments") return {{16, 16, 72, false}, {3, 3, 72, false, 3}};
+  return {{16, 16, 72, false}, {3, 3, 128, false}, {2, 2, 24, false}, {4, 4, 64, false, 3}};
 }
 
 // FP16's own rounding of p and of the result gives 2.2e-4 to 2.5e-4 on these values; sharper softmaxes less.
@@ -407,7 +438,7 @@ void check_bits(const Kernel& kernel, const Shape& shape, int length) {
   many[40] = it;
   same(many, 40, "among seventy");
 
-  Case beside_nan(shape, {{-1, 90}, it, {-1, 90}});
+  Case beside_nan(shape, {{kNan, 90}, it, {kNan, 90}});
   const auto bits = beside_nan.run(kernel.launch, what);
   expect(rows_of(beside_nan, bits, 1, length, columns) == wanted, what + ": other bits between rows of NaN");
   expect(beside_nan.flags() == std::vector<int>({1, 0, 1}), what + ": NaN must be flagged where it is, and only there");
@@ -416,35 +447,68 @@ void check_bits(const Kernel& kernel, const Shape& shape, int length) {
          what + ": NaN must be stored as zero");
 }
 
-void check() {
-  for (const Kernel& kernel : kernels()) {
-    for (const Shape& shape : shapes(kernel.segments)) {
+void check_saturation(const Kernel& kernel, const Shape& shape) {
+  Case batch(shape, {{3, 50}, {kInfinite, 1}, {4, 50}});
+  const auto rows = rows_of(batch, batch.run(kernel.launch, kernel.name), 1, 1, shape.q_columns());
+  expect(std::all_of(rows.begin(), rows.end(), [](std::uint16_t x) { return x == 0x7bff; }),
+         kernel.name + ": infinity must be stored as the largest FP16");
+  expect(batch.flags() == std::vector<int>({0, 1, 0}), kernel.name + ": infinity must be flagged, and only there");
+}
+
+void check_family(const std::vector<Kernel>& all, const Shape& shape, const std::vector<Sequence>& sequences) {
+  Case batch(shape, sequences);
+  for (const Kernel& first : all) {
+    if (first.segments == shape.causal) continue;
+    const auto bits = batch.run(first.launch, first.name);
+    for (const Kernel& other : all) {
+      if (&other == &first) break;
+      if (other.family != first.family) continue;
+      expect(batch.run(other.launch, other.name) == bits, first.name + " and " + other.name + " give other bits");
+    }
+  }
+}
+
+void check(const std::string& prefix) {
+  const std::vector<Kernel> all = kernels(prefix);
+  for (const Kernel& kernel : all) {
+    const Shape first = shapes(kernel)[0];
+    for (const Shape& shape : shapes(kernel)) {
       check_error(kernel, shape, {{1, 1}});
       check_error(kernel, shape, {{1, 346}});
       check_error(kernel, shape, {{1, 1}, {2, 79}, {3, 80}, {4, 81}, {5, 0}, {6, 64}, {7, 129}});
     }
-    const Shape first = shapes(kernel.segments)[0];
+    check_saturation(kernel, first);
     check_error(kernel, first, {{1, 4510}});
     check_error(kernel, first, std::vector<Sequence>(64, {1, 346}));
-    for (const Shape& shape : shapes(kernel.segments)) {
-      for (const int length : {1, 17, 79, 80, 81, 346}) check_bits(kernel, shape, length);
+    for (const int length : {1, 17, 79, 80, 81, 346, 1382}) check_bits(kernel, first, length);
+    for (const Shape& shape : shapes(kernel)) {
+      for (const int length : {96, 161}) check_bits(kernel, shape, length);
     }
-    check_bits(kernel, first, 1382);
   }
+  check_family(all, {24, 4, kHeadDim, true}, {{1, 777}, {2, 1}, {3, 80}, {4, 2222}});
+  check_family(all, {16, 16, 72, false}, {{1, 777}, {2, 1}, {3, 96}, {4, 2222}});
   std::printf("%d failures\n", failures);
 }
 
-// Median of the milliseconds of one launch, over ten after two.
+// Median of the milliseconds of one launch, over ten replays of a graph of four: the host's part is left out.
 float median_ms(Case& batch, const Kernel& kernel) {
+  constexpr int kLaunches = 4;
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t replay;
   cudaEvent_t begin, end;
+  cuda_ok(cudaStreamCreate(&stream), "stream");
   cuda_ok(cudaEventCreate(&begin), "event");
   cuda_ok(cudaEventCreate(&end), "event");
+  cuda_ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+  for (int n = 0; n < kLaunches; ++n) cuda_ok(kernel.launch(batch, stream), kernel.name.c_str());
+  cuda_ok(cudaStreamEndCapture(stream, &graph), "capture");
+  cuda_ok(cudaGraphInstantiate(&replay, graph, 0), "graph");
   std::vector<float> times;
-  constexpr int kLaunches = 4;  // between two events, so that a launch's own cost is hidden
   for (int i = 0; i < 12; ++i) {
-    cuda_ok(cudaEventRecord(begin), "event");
-    for (int n = 0; n < kLaunches; ++n) cuda_ok(kernel.launch(batch), kernel.name.c_str());
-    cuda_ok(cudaEventRecord(end), "event");
+    cuda_ok(cudaEventRecord(begin, stream), "event");
+    cuda_ok(cudaGraphLaunch(replay, stream), "graph");
+    cuda_ok(cudaEventRecord(end, stream), "event");
     cuda_ok(cudaEventSynchronize(end), kernel.name.c_str());
     float ms = 0;
     cuda_ok(cudaEventElapsedTime(&ms, begin, end), "event");
@@ -452,6 +516,9 @@ float median_ms(Case& batch, const Kernel& kernel) {
   }
   cudaEventDestroy(begin);
   cudaEventDestroy(end);
+  cudaGraphExecDestroy(replay);
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(stream);
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
 }
@@ -469,8 +536,8 @@ void time_case(const std::vector<Kernel>& all, const Shape& shape, const std::ve
   }
 }
 
-void time_all() {
-  const std::vector<Kernel> all = kernels();
+void time_all(const std::string& prefix) {
+  const std::vector<Kernel> all = kernels(prefix);
   for (const Shape& shape : {Shape{16, 4, kHeadDim, true}, Shape{24, 4, kHeadDim, true}}) {
     for (const int length : {346, 1382, 4510, 8072, 16347}) time_case(all, shape, {{1, length}});
     time_case(all, shape, std::vector<Sequence>(64, {1, 346}));
@@ -483,13 +550,13 @@ void time_all() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string mode = argc > 1 ? argv[1] : "";
+  const std::string mode = argc > 1 ? argv[1] : "", prefix = argc > 2 ? argv[2] : "";
   if (mode == "check") {
-    check();
+    check(prefix);
   } else if (mode == "time") {
-    time_all();
+    time_all(prefix);
   } else {
-    std::printf("usage: attention_device check|time\n");
+    std::printf("usage: attention_device check|time [NAME]\n");
     return 2;
   }
   return failures == 0 ? 0 : 1;

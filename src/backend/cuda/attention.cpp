@@ -4,8 +4,8 @@ namespace clef::cuda {
 
 namespace {
 
-// A grid has at most this many blocks, and a kernel counts them in an int.
-constexpr std::int64_t kMostBlocks = 0x7fffffff;
+// A kernel counts its tiles in an int, with room for a round more.
+constexpr std::int64_t kMostBlocks = 1 << 30;
 
 bool is_aligned(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
 
@@ -13,10 +13,19 @@ bool is_matrix(const void* pointer, std::int64_t stride, std::int64_t columns) {
   return pointer != nullptr && is_aligned(pointer) && stride % 8 == 0 && stride >= columns;
 }
 
-// Rows of 64, the least a kernel takes at a time.
+// At worst a kernel takes 16 tokens of one head at a time.
 bool fits_a_grid(std::int64_t tokens, std::int64_t sequences, std::int64_t heads) {
   return tokens >= 0 && sequences >= 0 && heads > 0 && heads <= 65536 &&
          (tokens / 16 + sequences) * heads <= kMostBlocks;
+}
+
+// Compute capability 9.0 of the current device: sm_90a runs nowhere else.
+bool is_hopper() {
+  int device = 0, major = 0, minor = 0;
+  return cudaGetDevice(&device) == cudaSuccess &&
+         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess && major == 9 &&
+         minor == 0;
 }
 
 }  // namespace
@@ -41,11 +50,12 @@ bool valid(const SegmentAttentionArgs& args) {
 }
 
 cudaError_t launch_attention(const AttentionArgs& args, cudaStream_t stream) {
-  return launch_attention_mma(args, stream);
+  return is_hopper() ? launch_attention_sm90(args, 0, stream) : launch_attention_mma(args, stream);
 }
 
 cudaError_t launch_segment_attention(const SegmentAttentionArgs& args, cudaStream_t stream) {
-  return launch_segment_attention_mma(args, stream);
+  return is_hopper() && args.head_dim == 72 ? launch_segment_attention_sm90(args, 0, stream)
+                                            : launch_segment_attention_mma(args, stream);
 }
 
 }  // namespace clef::cuda

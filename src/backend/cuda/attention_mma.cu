@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(kThreads) attention_mma_kernel(const Params pa
       float2 value = {__fmul_rn(out[n][2 * half], inverse), __fmul_rn(out[n][2 * half + 1], inverse)};
       if (gate != nullptr) {
         const float2 g = __half22float2(*reinterpret_cast<const __half2*>(gate + column));
-        value = {__fmul_rn(value.x, sigmoid(g.x)), __fmul_rn(value.y, sigmoid(g.y))};
+        value = {__fmul_rn(value.x, approximate_sigmoid(g.x)), __fmul_rn(value.y, approximate_sigmoid(g.y))};
       }
       *reinterpret_cast<__half2*>(y + column) = __floats2half2_rn(saturate(value.x, bad), saturate(value.y, bad));
     }

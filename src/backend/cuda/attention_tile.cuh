@@ -51,7 +51,19 @@ __device__ __forceinline__ float saturate(float x, bool& bad) {
   return x == x ? clamped : 0.0F;
 }
 
-__device__ __forceinline__ float sigmoid(float x) {
+// The same for two values that were rounded to FP16 before they were looked at.
+__device__ __forceinline__ std::uint32_t saturate_halves(std::uint32_t halves) {
+  std::uint32_t result = 0;
+#pragma unroll
+  for (int shift = 0; shift < 32; shift += 16) {
+    const std::uint32_t value = halves >> shift & 0xffffu, magnitude = value & 0x7fffu;
+    const std::uint32_t largest = (value & 0x8000u) | 0x7bffu;
+    result |= (magnitude > 0x7c00u ? 0u : magnitude == 0x7c00u ? largest : value) << shift;
+  }
+  return result;
+}
+
+__device__ __forceinline__ float approximate_sigmoid(float x) {
   return reciprocal_approximate(1.0F + exp2_approximate(-kLog2e * x));
 }
 

@@ -61,4 +61,7 @@ struct GatedRmsNormArgs {
 };
 cudaError_t launch_gated_rms_norm(const GatedRmsNormArgs& args, cudaStream_t stream);
 
+// The two in one, with the bits of one after the other. norm.x is args.y: written only where they are indeed two.
+cudaError_t launch_delta_net_gated(const DeltaNetArgs& args, const GatedRmsNormArgs& norm, cudaStream_t stream);
+
 }  // namespace clef::cuda

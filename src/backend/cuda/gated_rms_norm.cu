@@ -2,6 +2,8 @@
 // Arithmetic: f32; squares eight a lane in order, then a butterfly of 16 lanes.
 // Schedule:   sixteen lanes a head of a token.
 // Bound:      memory, 6 bytes a feature.
+#include <limits>
+
 #include "backend/cuda/delta_net.h"
 #include "backend/cuda/delta_net_common.cuh"
 #include "backend/cuda/gated_rms_norm.cuh"
@@ -12,26 +14,28 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kRowsPerBlock = kThreads / kLanesPerHead;
 
-__global__ void __launch_bounds__(kThreads) gated_rms_norm_kernel(const GatedRmsNormArgs args) {
-  const std::int64_t rows = std::int64_t{args.tokens} * args.heads;
-  const std::int64_t row = std::int64_t{blockIdx.x} * kRowsPerBlock + threadIdx.x / kLanesPerHead;
-  const int feature = static_cast<int>(threadIdx.x) % kLanesPerHead * kFeaturesPerLane;
+__global__ void __launch_bounds__(kThreads) gated_rms_norm_kernel(const GatedRmsNormArgs args, unsigned rows) {
+  const unsigned row = blockIdx.x * kRowsPerBlock + threadIdx.x / kLanesPerHead;
   const bool idle = row >= rows;  // stays, for the shuffles
-  const int token = static_cast<int>((idle ? 0 : row) / args.heads);
-  const int head = static_cast<int>((idle ? 0 : row) % args.heads);
-  const std::int64_t place = (std::int64_t{token} * args.heads + head) * kDeltaNetHeadDim + feature;
+  const auto heads = static_cast<unsigned>(args.heads);
+  const unsigned token = idle ? 0 : row / heads, head = idle ? 0 : row % heads;
+  const int feature = static_cast<int>(threadIdx.x) % kLanesPerHead * kFeaturesPerLane;
+  const std::int64_t place = (std::int64_t{token} * heads + head) * kDeltaNetHeadDim + feature;
   float x[kFeaturesPerLane], z[kFeaturesPerLane], gain[kFeaturesPerLane];
-  load8(args.x + place, x);
-  load8(args.z + token * args.z_stride + std::int64_t{head} * kDeltaNetHeadDim + feature, z);
-#pragma unroll
-  for (int i = 0; i < kFeaturesPerLane; ++i) gain[i] = __ldg(args.gain + feature + i);
+  unpack8(load_bits(args.x + place), x);
+  unpack8(load_bits(args.z + token * args.z_stride + std::int64_t{head} * kDeltaNetHeadDim + feature), z);
+  load_gain(args.gain + feature, gain);
   gated_rms_norm(x, z, gain, args.eps);
-  bool overflowed = false;
-  if (idle) return;
-  store8(args.y + place, x, overflowed);
-  if (overflowed && args.overflow != nullptr) {
-    args.overflow[sequence_of(args.cu_seqlens, args.sequences, token)] = 1;
-  }
+  uint4 y = pack8(x);
+  const bool overflowed = saturate(y) && !idle;
+  if (!idle) *reinterpret_cast<uint4*>(args.y + place) = y;
+  if (args.overflow == nullptr || __ballot_sync(~0U, overflowed) == 0) return;
+  // The warp's two rows may lie in two sequences.
+  const int token_of_first = __shfl_sync(~0U, static_cast<int>(token), 0);
+  const int token_of_second = __shfl_sync(~0U, static_cast<int>(token), kLanesPerHead);
+  const int first = sequence_of(args.cu_seqlens, args.sequences, token_of_first);
+  const int second = sequence_of(args.cu_seqlens, args.sequences, token_of_second);
+  if (overflowed) args.overflow[threadIdx.x % 32 < kLanesPerHead ? first : second] = 1;
 }
 
 }  // namespace
@@ -39,9 +43,9 @@ __global__ void __launch_bounds__(kThreads) gated_rms_norm_kernel(const GatedRms
 cudaError_t launch_gated_rms_norm(const GatedRmsNormArgs& args, cudaStream_t stream) {
   const std::int64_t rows = std::int64_t{args.tokens} * args.heads;
   if (rows == 0) return cudaSuccess;
-  if (args.z_stride % kFeaturesPerLane != 0) return cudaErrorInvalidValue;
+  if (args.z_stride % kFeaturesPerLane != 0 || rows > std::numeric_limits<int>::max()) return cudaErrorInvalidValue;
   const auto blocks = static_cast<unsigned>((rows + kRowsPerBlock - 1) / kRowsPerBlock);
-  gated_rms_norm_kernel<<<blocks, kThreads, 0, stream>>>(args);
+  gated_rms_norm_kernel<<<blocks, kThreads, 0, stream>>>(args, static_cast<unsigned>(rows));
   return cudaGetLastError();
 }
 

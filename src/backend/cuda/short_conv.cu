@@ -13,28 +13,15 @@ constexpr int kThreads = 128;
 constexpr int kHeadsPerBlock = kThreads / kLanesPerHead;
 constexpr int kHistory = kShortConvTaps - 1;
 constexpr int kStep = 4;  // tokens loaded before the first is used
+static_assert(kStep >= kHistory);
 constexpr float kNormEps = 1e-6F;
 
-// The channels' last three inputs and the current one, oldest first.
-struct Window {
-  float x[kShortConvTaps][kFeaturesPerLane];
-
-  __device__ void clear() {
-#pragma unroll
-    for (int tap = 0; tap < kShortConvTaps; ++tap) {
-#pragma unroll
-      for (int i = 0; i < kFeaturesPerLane; ++i) x[tap][i] = 0.0F;
-    }
-  }
-  __device__ void push(const float (&next)[kFeaturesPerLane]) {
-#pragma unroll
-    for (int i = 0; i < kFeaturesPerLane; ++i) {
-#pragma unroll
-      for (int tap = 0; tap < kHistory; ++tap) x[tap][i] = x[tap + 1][i];
-      x[kHistory][i] = next[i];
-    }
-  }
-};
+__device__ void load_weight(const float* from, float (&w)[kFeaturesPerLane]) {
+  const auto* const pieces = reinterpret_cast<const float4*>(from);
+  const float4 low = __ldg(pieces), high = __ldg(pieces + 1);
+  w[0] = low.x, w[1] = low.y, w[2] = low.z, w[3] = low.w;
+  w[4] = high.x, w[5] = high.y, w[6] = high.z, w[7] = high.w;
+}
 
 template <int kRun>
 __global__ void __launch_bounds__(kThreads) short_conv_kernel(const ShortConvArgs args) {
@@ -46,69 +33,75 @@ __global__ void __launch_bounds__(kThreads) short_conv_kernel(const ShortConvArg
   const std::int64_t channel = std::int64_t{idle ? 0 : head} * kDeltaNetHeadDim + lane_feature;
 
   const bool is_query = head < args.key_heads, is_key = !is_query && head < 2 * args.key_heads;
+  const bool is_unit = is_query || is_key;
   const int first_head = is_query ? 0 : is_key ? args.key_heads : 2 * args.key_heads;
-  const std::int64_t out_stride =
-      std::int64_t{is_query || is_key ? args.key_heads : args.value_heads} * kDeltaNetHeadDim;
-  __half* out = (is_query ? args.q
-                 : is_key ? args.k
-                          : args.v) +
-                std::int64_t{head - first_head} * kDeltaNetHeadDim + lane_feature;
+  const std::int64_t out_stride = std::int64_t{is_unit ? args.key_heads : args.value_heads} * kDeltaNetHeadDim;
+  __half* const out = (is_query ? args.q
+                       : is_key ? args.k
+                                : args.v) +
+                      std::int64_t{head - first_head} * kDeltaNetHeadDim + lane_feature;
 
+  // A window of rows: kHistory from before the step's tokens, then theirs. Rows of another sequence are zeroed.
+  const int first = static_cast<int>(blockIdx.y) * kRun, last = min(first + kRun, args.tokens);
+  const __half* const x = args.x + channel;
+  uint4 rows[kHistory + kStep];
+#pragma unroll
+  for (int i = 0; i < kHistory; ++i)
+    rows[i] = load_bits(x + std::int64_t{max(first - kHistory + i, 0)} * args.x_stride);
   float weight[kShortConvTaps][kFeaturesPerLane];
 #pragma unroll
-  for (int tap = 0; tap < kShortConvTaps; ++tap) {
-#pragma unroll
-    for (int i = 0; i < kFeaturesPerLane; ++i) weight[tap][i] = __ldg(args.weight + tap * channels + channel + i);
-  }
-
-  const int first = static_cast<int>(blockIdx.y) * kRun, last = min(first + kRun, args.tokens);
+  for (int tap = 0; tap < kShortConvTaps; ++tap) load_weight(args.weight + tap * channels + channel, weight[tap]);
   int sequence = sequence_of(args.cu_seqlens, args.sequences, first);
-  int end = __ldg(args.cu_seqlens + sequence + 1);
-  Window window;
-  window.clear();
-  for (int token = max(first - kHistory, __ldg(args.cu_seqlens + sequence)); token < first; ++token) {
-    float x[kFeaturesPerLane];
-    load8(args.x + token * args.x_stride + channel, x);
-    window.push(x);
-  }
+  int start = __ldg(args.cu_seqlens + sequence), end = __ldg(args.cu_seqlens + sequence + 1);
 
-  for (int group = first; group < last; group += kStep) {
-    float x[kStep][kFeaturesPerLane];
+  uint4 next[kStep];
+  const auto load_next = [&](int group) {
 #pragma unroll
     for (int step = 0; step < kStep; ++step) {
-      load8(args.x + std::int64_t{min(group + step, last - 1)} * args.x_stride + channel, x[step]);
+      next[step] = load_bits(x + std::int64_t{min(group + step, last - 1)} * args.x_stride);
     }
+  };
+  load_next(first);
+#pragma unroll 1
+  for (int group = first; group < last; group += kStep) {
+#pragma unroll
+    for (int step = 0; step < kStep; ++step) rows[kHistory + step] = next[step];
+    if (group + kStep < last) load_next(group + kStep);
 #pragma unroll
     for (int step = 0; step < kStep; ++step) {
       const int token = group + step;
       if (token >= last) break;
-      if (token == end) {  // a new sequence has no history
+      if (token == end) {
         while (__ldg(args.cu_seqlens + sequence + 1) <= token) ++sequence;
+        start = token;
         end = __ldg(args.cu_seqlens + sequence + 1);
-        window.clear();
       }
-      window.push(x[step]);
-      float y[kFeaturesPerLane], squares = 0.0F;
+      float y[kFeaturesPerLane] = {}, squares = 0.0F;
+#pragma unroll
+      for (int tap = 0; tap < kShortConvTaps; ++tap) {
+        if (token - kHistory + tap < start) continue;  // nothing was before the sequence
+        float row[kFeaturesPerLane];
+        unpack8(rows[step + tap], row);
+#pragma unroll
+        for (int i = 0; i < kFeaturesPerLane; ++i) y[i] = __fmaf_rn(weight[tap][i], row[i], y[i]);
+      }
 #pragma unroll
       for (int i = 0; i < kFeaturesPerLane; ++i) {
-        float sum = weight[0][i] * window.x[0][i];
-#pragma unroll
-        for (int tap = 1; tap < kShortConvTaps; ++tap) sum = __fmaf_rn(weight[tap][i], window.x[tap][i], sum);
-        y[i] = silu(sum);
+        y[i] = silu(y[i]);
         squares = __fmaf_rn(y[i], y[i], squares);
       }
       squares = sum_over_head(squares);
-      if (is_query || is_key) {
-        const float scale = 1.0F / sqrtf(squares + kNormEps);
+      const float scale = is_unit ? rsqrtf(squares + kNormEps) : 1.0F;
 #pragma unroll
-        for (int i = 0; i < kFeaturesPerLane; ++i) y[i] *= scale;
-      }
-      bool overflowed = false;
-      if (!idle) {
-        store8(out + token * out_stride, y, overflowed);
-        if (overflowed && args.overflow != nullptr) args.overflow[sequence] = 1;
-      }
+      for (int i = 0; i < kFeaturesPerLane; ++i) y[i] *= scale;
+      uint4 bits = pack8(y);
+      const bool overflowed = saturate(bits);
+      if (idle) continue;
+      *reinterpret_cast<uint4*>(out + token * out_stride) = bits;
+      if (overflowed && args.overflow != nullptr) args.overflow[sequence] = 1;
     }
+#pragma unroll
+    for (int i = 0; i < kHistory; ++i) rows[i] = rows[kStep + i];
   }
 }
 

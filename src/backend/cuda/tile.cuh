@@ -15,6 +15,28 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
+__device__ __forceinline__ std::uint32_t load_word(std::uint32_t shared) {
+  std::uint32_t word;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(shared) : "memory");
+  return word;
+}
+__device__ __forceinline__ void store_word(std::uint32_t shared, std::uint32_t word) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(word) : "memory");
+}
+__device__ __forceinline__ uint4 load_words(std::uint32_t shared) {
+  uint4 words;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+               : "r"(shared)
+               : "memory");
+  return words;
+}
+__device__ __forceinline__ void store_words(std::uint32_t shared, uint4 words) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(words.x), "r"(words.y), "r"(words.z),
+               "r"(words.w)
+               : "memory");
+}
+
 // 16 bytes from global to shared memory, behind the thread's back; zeros where `inside` is false, and then nothing is
 // read, but the address must still be one of the tensor's.
 __device__ __forceinline__ void copy_async_16(std::uint32_t shared, const void* global, bool inside) {
