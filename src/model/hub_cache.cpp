@@ -77,9 +77,10 @@ Result<fs::path> find_model(const fs::path& named, const fs::path& hub_cache) {
   const std::string repo = hub_name(text.substr(0, at));
   const std::string revision = at == std::string::npos ? "" : text.substr(at + 1);
   if (!is_hub_name(repo) || revision.find("..") != std::string::npos) {
-    return Error{Errc::io, fmt::format("{}: no such file or folder: expected a snapshot folder or a GGUF, or ORG/NAME of "
-                                       "the hub's cache",
-                                       text)};
+    return Error{Errc::io,
+                 fmt::format("{}: no such file or folder: expected a snapshot folder or a GGUF, or ORG/NAME of "
+                             "the hub's cache",
+                             text)};
   }
   const fs::path folder = repo_folder(hub_cache, repo);
   const std::vector<std::string> snapshots = snapshots_of(folder);

@@ -47,7 +47,7 @@ say "install"
 cp "$package" "$root/tmp/cleffa.deb"
 inside apt-get install -q -y --no-install-recommends /tmp/cleffa.deb >/dev/null
 inside getent passwd clef-server >/dev/null || fail "the service has no user"
-[ "$(stat -c %a:%G "$root/etc/clef-server")" = "750:$(inside stat -c %G /etc/clef-server)" ] || fail "/etc/clef-server is open"
+[ "$(inside stat -c %a:%G /etc/clef-server)" = 750:clef-server ] || fail "/etc/clef-server is open"
 test -f "$root/usr/lib/systemd/system/clef-server.service" || fail "no unit"
 grep -q '^ExecStart=/usr/bin/clef-server ' "$root/usr/lib/systemd/system/clef-server.service" || fail "the unit starts another program"
 for program in clef clef-server clef-tool clef-bench; do
