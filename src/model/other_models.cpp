@@ -250,16 +250,18 @@ Status check_gguf_kind(std::string_view label, const GgufMetadata& metadata) {
 Status check_gguf_tensors(std::string_view label, const TensorTable& tensors) {
   const auto is_foreign = [](const auto& entry) {
     const std::string& name = entry.first;
-    return name.ends_with(".ssm_alpha.weight") || name.ends_with(".ssm_beta.weight") ||
+    return name.starts_with("dec.") || name.ends_with(".ssm_alpha.weight") || name.ends_with(".ssm_beta.weight") ||
            name.ends_with(".ssm_ba.weight") || name.ends_with(".attn_gate.weight");
   };
   const auto foreign = std::find_if(tensors.begin(), tensors.end(), is_foreign);
   if (foreign == tensors.end()) return {};
   return Error{
       Errc::unsupported,
-      fmt::format("{}: a GGUF with llama.cpp's tensors ({}): it keeps DeltaNet's value heads in another order, "
-                  "which is not read; make one with `clef-tool convert SNAPSHOT OUT.gguf`, or give the snapshot",
-                  label, foreign->first)};
+      fmt::format(
+          "{}: a GGUF with llama.cpp's tensors ({}): DeltaNet's value heads in another order, the head's scales "
+          "already computed, no vision tower. It is not read; make one with `clef-tool convert SNAPSHOT OUT.gguf`, "
+          "or give the snapshot",
+          label, foreign->first)};
 }
 
 }  // namespace clef

@@ -64,7 +64,8 @@ say "the demo"
 mkdir "$root/tmp/model"
 cp -rL "$model"/. "$root/tmp/model/"
 cp "$requests" "$root/tmp/requests.jsonl"
-inside clef -m /tmp/model --format table /tmp/requests.jsonl | head -8
+inside clef -m /tmp/model --format table /tmp/requests.jsonl >"$root/tmp/table"
+head -8 "$root/tmp/table"
 answers=$(inside clef -m /tmp/model --format json /tmp/requests.jsonl)
 [ "$(wc -l <<<"$answers")" = "$(grep -c . "$requests")" ] || fail "not every request was answered"
 grep -q '"answers"' <<<"$answers" || fail "no answers"
