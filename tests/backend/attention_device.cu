@@ -1,7 +1,9 @@
 // Holds the attention kernels of this machine's GPU to FP64 and to themselves, and times them.
 //   attention_device check [NAME]   against FP64, and each row's bits across packings; exits 1 where something is off
 //   attention_device time [NAME]    milliseconds and TFLOP/s at the lengths of requests and the sizes of images
-// NAME chooses the kernels whose names begin so.
+// NAME chooses the kernels whose names begin so. Built, in the repository's root, with
+//   nvcc -std=c++20 -O3 --fmad=false -Isrc -gencode=arch=compute_90a,code=sm_90a tests/backend/attention_device.cu
+//     src/backend/cuda/attention.cpp src/backend/cuda/attention_mma.cu src/backend/cuda/attention_sm90.cu
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 

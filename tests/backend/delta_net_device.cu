@@ -11,20 +11,18 @@
 #include <cstring>
 #include <functional>
 #include <limits>
-#include <numeric>
-#include <random>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/delta_net.h"
 #include "backend/cuda/delta_net_tile.cuh"
+#include "delta_net_reference.h"
 
 namespace {
 
 using namespace clef::cuda;
-constexpr int kDim = kDeltaNetHeadDim;
-constexpr float kEps = 1e-6F;
+using namespace clef::cuda::test;
 int failures = 0;
 
 void must(cudaError_t status, const char* what) {
@@ -69,92 +67,6 @@ class Array {
   std::size_t count_ = 0;
 };
 
-struct Heads {
-  int key, value;
-  int channels() const { return (2 * key + value) * kDim; }
-};
-
-// What a layer is given, packed; rows are tokens.
-struct Input {
-  Heads heads{};
-  std::vector<int> cu_seqlens{0};
-  std::vector<__half> x, z;
-  std::vector<float> a, b;
-  std::vector<float> weight, neg_exp_a_log, dt_bias, gain;
-  int tokens() const { return cu_seqlens.back(); }
-  int sequences() const { return static_cast<int>(cu_seqlens.size()) - 1; }
-};
-
-enum class Gates { kWeak, kUsual, kStrong };
-
-// Weights depend on the heads and gates alone.
-Input make_input(Heads heads, const std::vector<int>& lengths, Gates gates, unsigned seed) {
-  Input in;
-  in.heads = heads;
-  std::mt19937 weights(99);
-  std::normal_distribution<float> normal;
-  std::uniform_real_distribution<float> uniform;
-  in.weight.resize(static_cast<std::size_t>(kShortConvTaps * heads.channels()));
-  for (float& w : in.weight) w = 0.5F * normal(weights);
-  for (int head = 0; head < heads.value; ++head) {
-    const float rate = gates == Gates::kWeak    ? 1e-3F
-                       : gates == Gates::kUsual ? std::exp(-4.0F + 5.0F * uniform(weights))
-                                                : 16.0F;
-    in.neg_exp_a_log.push_back(-rate);
-    in.dt_bias.push_back(normal(weights));
-  }
-  for (int i = 0; i < kDim; ++i) in.gain.push_back(1.0F + 0.2F * normal(weights));
-  // Large inputs repeat a million numbers, whose count no row length divides: drawing all takes too long.
-  std::mt19937 random(seed);
-  std::vector<float> pool(1000003);
-  for (float& p : pool) p = normal(random);
-  std::vector<__half> half_pool(pool.size());
-  std::transform(pool.begin(), pool.end(), half_pool.begin(), [](float p) { return __float2half(p); });
-  std::size_t next = random() % pool.size();
-  const auto draw = [&] { return pool[next = (next + 1) % pool.size()]; };
-  const auto fill = [&](std::vector<__half>& values, std::size_t count) {
-    values.reserve(count);
-    while (values.size() < count) {
-      const std::size_t piece = std::min(count - values.size(), half_pool.size() - next);
-      values.insert(values.end(), half_pool.begin() + static_cast<std::ptrdiff_t>(next),
-                    half_pool.begin() + static_cast<std::ptrdiff_t>(next + piece));
-      next = (next + piece) % half_pool.size();
-    }
-  };
-  for (const int length : lengths) in.cu_seqlens.push_back(in.tokens() + length);
-  const auto tokens = static_cast<std::size_t>(in.tokens());
-  fill(in.x, tokens * static_cast<std::size_t>(heads.channels()));
-  fill(in.z, tokens * static_cast<std::size_t>(heads.value * kDim));
-  in.a.resize(tokens * static_cast<std::size_t>(heads.value));
-  in.b.resize(in.a.size());
-  for (float& b : in.b) b = 2.0F * draw();
-  for (float& a : in.a) {
-    a = 2.0F * draw();
-    if (gates == Gates::kStrong && random() % 4 == 0) a = random() % 2 == 0 ? 1e30F : 90.0F;  // beyond exp's range
-    if (gates == Gates::kStrong && random() % 4 == 0) a = -100.0F;                            // no decay at all
-  }
-  return in;
-}
-
-// One sequence of another input.
-Input slice(const Input& in, const std::vector<int>& sequences) {
-  Input out = in;
-  out.cu_seqlens = {0};
-  out.x.clear(), out.z.clear(), out.a.clear(), out.b.clear();
-  for (const int s : sequences) {
-    const int first = in.cu_seqlens[static_cast<std::size_t>(s)], last = in.cu_seqlens[static_cast<std::size_t>(s) + 1];
-    const auto append = [&](auto& to, const auto& from, int width) {
-      to.insert(to.end(), from.begin() + std::ptrdiff_t{first} * width, from.begin() + std::ptrdiff_t{last} * width);
-    };
-    append(out.x, in.x, in.heads.channels());
-    append(out.z, in.z, in.heads.value * kDim);
-    append(out.a, in.a, in.heads.value);
-    append(out.b, in.b, in.heads.value);
-    out.cu_seqlens.push_back(out.tokens() + last - first);
-  }
-  return out;
-}
-
 struct Layer {
   explicit Layer(const Input& in)
       : x(in.x),
@@ -171,7 +83,7 @@ struct Layer {
     const std::size_t keys = tokens * static_cast<std::size_t>(in.heads.key * kDim);
     const std::size_t values = tokens * static_cast<std::size_t>(in.heads.value * kDim);
     q = Array<__half>(keys), k = Array<__half>(keys), v = Array<__half>(values);
-    y = Array<__half>(values), normed = Array<__half>(values), fused = Array<__half>(values);
+    y = Array<__half>(values), normed = Array<__half>(values);
     const std::size_t bytes = delta_net_workspace(in.tokens(), in.sequences(), in.heads.key, in.heads.value);
     workspace = Array<unsigned char>(bytes);
     conv = {.q = q.data(),
@@ -214,120 +126,22 @@ struct Layer {
             .cu_seqlens = cu_seqlens.data(),
             .sequences = in.sequences(),
             .overflow = overflow.data()};
-    fused_norm = norm;
-    fused_norm.y = fused.data();
   }
   void run() {
     MUST(launch_short_conv(conv, nullptr));
     MUST(launch_delta_net(net, nullptr));
     MUST(launch_gated_rms_norm(norm, nullptr));
-    MUST(launch_delta_net_gated(net, fused_norm, nullptr));
     MUST(cudaDeviceSynchronize());
   }
   Array<__half> x, z;
   Array<float> a, b, weight, neg_exp_a_log, dt_bias, gain;
   Array<int> cu_seqlens, overflow;
-  Array<__half> q, k, v, y, normed, fused;
+  Array<__half> q, k, v, y, normed;
   Array<unsigned char> workspace;
   ShortConvArgs conv;
   DeltaNetArgs net;
-  GatedRmsNormArgs norm, fused_norm;
+  GatedRmsNormArgs norm;
 };
-
-void parallel(int count, const std::function<void(int)>& body) {
-  std::vector<std::thread> threads;
-  const int workers = std::max(1U, std::min(16U, std::thread::hardware_concurrency()));
-  for (int w = 0; w < workers; ++w) {
-    threads.emplace_back([=, &body] {
-      for (int i = w; i < count; i += workers) body(i);
-    });
-  }
-  for (std::thread& t : threads) t.join();
-}
-
-double silu(double x) { return x / (1.0 + std::exp(-x)); }
-
-// What the kernels compute, in double, from given q, k, v.
-std::vector<double> reference_net(const Input& in, const std::vector<__half>& q, const std::vector<__half>& k,
-                                  const std::vector<__half>& v) {
-  std::vector<double> y(v.size());
-  const Heads heads = in.heads;
-  parallel(heads.value * in.sequences(), [&](int task) {
-    const int head = task % heads.value, sequence = task / heads.value, key_head = head * heads.key / heads.value;
-    std::vector<double> state(kDim * kDim), change(kDim), out(kDim);
-    for (int t = in.cu_seqlens[static_cast<std::size_t>(sequence)];
-         t < in.cu_seqlens[static_cast<std::size_t>(sequence) + 1]; ++t) {
-      const __half* qt = &q[(static_cast<std::size_t>(t) * heads.key + key_head) * kDim];
-      const __half* kt = &k[(static_cast<std::size_t>(t) * heads.key + key_head) * kDim];
-      const std::size_t place = (static_cast<std::size_t>(t) * heads.value + head);
-      const double input = static_cast<double>(in.a[place] + in.dt_bias[static_cast<std::size_t>(head)]);
-      const double decay = std::exp(in.neg_exp_a_log[static_cast<std::size_t>(head)] *
-                                    (input > 20 ? input : std::log1p(std::exp(input))));
-      const double beta = 1.0 / (1.0 + std::exp(-static_cast<double>(in.b[place])));
-      for (double& s : state) s *= decay;
-      std::fill(change.begin(), change.end(), 0.0);
-      std::fill(out.begin(), out.end(), 0.0);
-      for (int i = 0; i < kDim; ++i) {
-        const double key = __half2float(kt[i]);
-        for (int c = 0; c < kDim; ++c) change[c] += key * state[i * kDim + c];
-      }
-      for (int c = 0; c < kDim; ++c) change[c] = beta * (__half2float(v[place * kDim + c]) - change[c]);
-      for (int i = 0; i < kDim; ++i) {
-        const double key = __half2float(kt[i]), query = __half2float(qt[i]);
-        for (int c = 0; c < kDim; ++c) {
-          state[i * kDim + c] += key * change[c];
-          out[c] += query * state[i * kDim + c];
-        }
-      }
-      for (int c = 0; c < kDim; ++c) y[place * kDim + c] = out[c] / std::sqrt(kDim);
-    }
-  });
-  return y;
-}
-
-void reference_conv(const Input& in, std::vector<double>& q, std::vector<double>& k, std::vector<double>& v) {
-  const int channels = in.heads.channels(), key = in.heads.key;
-  q.resize(static_cast<std::size_t>(in.tokens()) * key * kDim), k.resize(q.size());
-  v.resize(static_cast<std::size_t>(in.tokens()) * in.heads.value * kDim);
-  parallel(in.sequences(), [&](int sequence) {
-    const int start = in.cu_seqlens[static_cast<std::size_t>(sequence)];
-    for (int t = start; t < in.cu_seqlens[static_cast<std::size_t>(sequence) + 1]; ++t) {
-      for (int head = 0; head < channels / kDim; ++head) {
-        double out[kDim], squares = 0;
-        for (int i = 0; i < kDim; ++i) {
-          double sum = 0;
-          for (int tap = 0; tap < kShortConvTaps; ++tap) {
-            const int from = t + tap - (kShortConvTaps - 1);
-            if (from >= start)
-              sum += static_cast<double>(in.weight[static_cast<std::size_t>(tap * channels + head * kDim + i)]) *
-                     __half2float(in.x[static_cast<std::size_t>(from) * channels + head * kDim + i]);
-          }
-          out[i] = silu(sum);
-          squares += out[i] * out[i];
-        }
-        const double scale = head < 2 * key ? 1.0 / std::sqrt(squares + 1e-6) : 1.0;
-        double* to = head < key       ? &q[(static_cast<std::size_t>(t) * key + head) * kDim]
-                     : head < 2 * key ? &k[(static_cast<std::size_t>(t) * key + head - key) * kDim]
-                                      : &v[(static_cast<std::size_t>(t) * in.heads.value + head - 2 * key) * kDim];
-        for (int i = 0; i < kDim; ++i) to[i] = out[i] * scale;
-      }
-    }
-  });
-}
-
-std::vector<double> reference_norm(const Input& in, const std::vector<__half>& x) {
-  std::vector<double> y(x.size());
-  for (std::size_t row = 0; row < x.size() / kDim; ++row) {
-    double squares = 0;
-    for (int i = 0; i < kDim; ++i) squares += std::pow(static_cast<double>(__half2float(x[row * kDim + i])), 2);
-    for (int i = 0; i < kDim; ++i) {
-      const std::size_t at = row * kDim + i;
-      y[at] = in.gain[static_cast<std::size_t>(i)] * (__half2float(x[at]) / std::sqrt(squares / kDim + kEps)) *
-              silu(__half2float(in.z[at]));
-    }
-  }
-  return y;
-}
 
 // Relative L2 error of values first to last - 1; NaN anywhere gives NaN.
 double error(const std::vector<__half>& got, const std::vector<double>& want, std::size_t first = 0,
@@ -425,8 +239,6 @@ void check_accuracy(Heads heads, Gates gates, const char* name) {
   expect_error(error(layer.y.read(), want), 3e-4, label + "plain net");
   MUST(launch_delta_net(layer.net, nullptr));
   expect_error(error(layer.normed.read(), reference_norm(in, y)), 3e-4, label + "norm");
-  const auto normed = layer.normed.read(), fused = layer.fused.read();
-  expect(same_bits(normed, 0, fused, 0, fused.size()), label + "norm in the net's epilogue has the same bits");
   const auto flags = layer.overflow.read();
   expect(std::all_of(flags.begin(), flags.end(), [](int f) { return f == 0; }), label + "no overflow");
 }
@@ -437,7 +249,7 @@ void check_packings() {
   const Input in = make_input(heads, lengths, Gates::kUsual, 21);
   Layer together(in);
   together.run();
-  const auto y = together.y.read(), fused = together.fused.read(), q = together.q.read();
+  const auto y = together.y.read(), normed = together.normed.read(), q = together.q.read();
   const std::size_t row = static_cast<std::size_t>(heads.value) * kDim,
                     key_row = static_cast<std::size_t>(heads.key) * kDim;
   const std::vector<std::vector<int>> orders = {{0}, {1}, {2}, {3}, {4}, {5}, {5, 4, 3, 2, 1, 0}, {3, 1, 5}};
@@ -446,28 +258,33 @@ void check_packings() {
     const Input other = slice(in, order);
     Layer layer(other);
     layer.run();
-    const auto y2 = layer.y.read(), fused2 = layer.fused.read(), q2 = layer.q.read();
+    const auto y2 = layer.y.read(), normed2 = layer.normed.read(), q2 = layer.q.read();
     for (std::size_t i = 0; i < order.size(); ++i) {
       const auto from = static_cast<std::size_t>(in.cu_seqlens[static_cast<std::size_t>(order[i])]);
       const auto to = static_cast<std::size_t>(other.cu_seqlens[i]);
       const auto count = static_cast<std::size_t>(lengths[static_cast<std::size_t>(order[i])]);
       same = same && same_bits(y, from * row, y2, to * row, count * row) &&
-             same_bits(fused, from * row, fused2, to * row, count * row) &&
+             same_bits(normed, from * row, normed2, to * row, count * row) &&
              same_bits(q, from * key_row, q2, to * key_row, count * key_row);
     }
   }
   expect(same, "a sequence has the same bits alone, reversed and among others");
+
+  MUST(launch_delta_net_scan(together.net, false, nullptr));
+  expect(same_bits(y, 0, together.y.read(), 0, y.size()), "whole heads have the bits of halves (1)");
+  MUST(launch_delta_net_scan(together.net, true, nullptr));
+  expect(same_bits(y, 0, together.y.read(), 0, y.size()), "whole heads have the bits of halves (2)");
 
   // Many copies: the other run length of the convolution, and blocks in several waves.
   std::vector<int> copies(40, 0);
   const Input many = slice(in, copies);
   Layer layer(many);
   layer.run();
-  const auto y3 = layer.y.read(), fused3 = layer.fused.read();
+  const auto y3 = layer.y.read(), normed3 = layer.normed.read();
   same = true;
   for (std::size_t c = 0; c < copies.size(); ++c) {
-    same =
-        same && same_bits(y, 0, y3, c * 346 * row, 346 * row) && same_bits(fused, 0, fused3, c * 346 * row, 346 * row);
+    same = same && same_bits(y, 0, y3, c * 346 * row, 346 * row) &&
+           same_bits(normed, 0, normed3, c * 346 * row, 346 * row);
   }
   expect(same, "forty copies of a sequence have the bits of one");
 }
@@ -479,7 +296,7 @@ void check_neighbours() {
   const Input in = make_input(heads, lengths, Gates::kUsual, 5);
   Layer clean(in);
   clean.run();
-  const auto want = clean.fused.read(), want_y = clean.y.read();
+  const auto want = clean.normed.read(), want_y = clean.y.read();
   const std::size_t row = static_cast<std::size_t>(heads.value) * kDim;
   for (const float poison : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     Input bad = in;
@@ -497,7 +314,7 @@ void check_neighbours() {
     Layer layer(bad);
     layer.run();
     const auto check = [&](const char* what) {
-      const auto got = layer.fused.read(), got_y = layer.y.read();
+      const auto got = layer.normed.read(), got_y = layer.y.read();
       const auto flags = layer.overflow.read();
       bool good = true, flagged = true, finite = true;
       for (std::size_t s = 0; s < lengths.size(); ++s) {
@@ -531,8 +348,28 @@ void check_neighbours() {
     layer.q = Array<__half>(q), layer.k = Array<__half>(k), layer.v = Array<__half>(v);
     layer.net.q = layer.q.data(), layer.net.k = layer.k.data(), layer.net.v = layer.v.data();
     MUST(launch_delta_net(layer.net, nullptr));
-    MUST(launch_delta_net_gated(layer.net, layer.fused_norm, nullptr));
+    MUST(launch_gated_rms_norm(layer.norm, nullptr));
     check("net");
+    // Without flags what is not finite stays so, and still in its own sequence.
+    layer.conv.overflow = layer.net.overflow = layer.norm.overflow = nullptr;
+    layer.q = Array<__half>(q.size()), layer.k = Array<__half>(k.size()), layer.v = Array<__half>(v.size());
+    layer.conv.q = layer.q.data(), layer.conv.k = layer.k.data(), layer.conv.v = layer.v.data();
+    layer.net.q = layer.q.data(), layer.net.k = layer.k.data(), layer.net.v = layer.v.data();
+    layer.run();
+    const auto got = layer.normed.read();
+    bool good = true, propagated = true;
+    for (std::size_t s = 0; s < lengths.size(); ++s) {
+      const auto first = static_cast<std::size_t>(in.cu_seqlens[s]) * row,
+                 count = static_cast<std::size_t>(lengths[s]) * row;
+      if (std::count(spared.begin(), spared.end(), static_cast<int>(s)) != 0) {
+        good = good && same_bits(want, first, got, first, count);
+      } else {
+        for (std::size_t i = first; i < first + count; ++i)
+          propagated = propagated && !std::isfinite(__half2float(got[i]));
+      }
+    }
+    expect(good, "without flags a sequence keeps its bits");
+    expect(propagated, "without flags its neighbours' results are not finite");
   }
   // Finite inputs whose results are not: one key again and again, and values that swing between FP16's ends, so that
   // each correction is twice the largest number.
@@ -605,19 +442,18 @@ void print_times(Heads heads, const std::vector<int>& lengths) {
   layer.run();
   const float conv = microseconds([&](cudaStream_t s) { MUST(launch_short_conv(layer.conv, s)); });
   const float prepare = microseconds([&](cudaStream_t s) { MUST(launch_delta_net_prepare(layer.net, s)); });
-  const auto scan = [&](const GatedRmsNormArgs* norm, bool halves) {
-    return microseconds([&](cudaStream_t s) { MUST(launch_delta_net_scan(layer.net, norm, halves, s)); });
-  };
-  const float whole = scan(nullptr, false), halves = scan(nullptr, true), gated = scan(&layer.fused_norm, false);
+  const float whole = microseconds([&](cudaStream_t s) { MUST(launch_delta_net_scan(layer.net, false, s)); });
+  const float halves = microseconds([&](cudaStream_t s) { MUST(launch_delta_net_scan(layer.net, true, s)); });
   const float norm = microseconds([&](cudaStream_t s) { MUST(launch_gated_rms_norm(layer.norm, s)); });
   const float all = microseconds([&](cudaStream_t s) {
     MUST(launch_short_conv(layer.conv, s));
-    MUST(launch_delta_net_gated(layer.net, layer.fused_norm, s));
+    MUST(launch_delta_net(layer.net, s));
+    MUST(launch_gated_rms_norm(layer.norm, s));
   });
   std::printf(
       "%2d/%2d heads %2d x %5d tokens: conv %5.1f  prepare %5.1f  scan whole %5.1f halves %5.1f  norm %5.1f  "
-      "scan+norm %6.1f  layer %6.1f us\n",
-      heads.key, heads.value, in.sequences(), lengths[0], conv, prepare, whole, halves, norm, gated, all);
+      "all four %6.1f us\n",
+      heads.key, heads.value, in.sequences(), lengths[0], conv, prepare, whole, halves, norm, all);
 }
 
 }  // namespace

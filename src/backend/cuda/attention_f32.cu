@@ -89,10 +89,9 @@ __global__ void __launch_bounds__(kThreads) attention(const AttentionF32Args arg
 
 cudaError_t launch_attention_f32(const AttentionF32Args& args, cudaStream_t stream) {
   if (args.queries == 0) return cudaSuccess;
-  const auto bytes = static_cast<int>(sizeof(float) *
-                                      static_cast<std::size_t>(kWarps * args.head_dim + kKeys * (2 * args.head_dim + 1)));
-  if (const cudaError_t error =
-          cudaFuncSetAttribute(attention, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  const auto bytes = static_cast<int>(
+      sizeof(float) * static_cast<std::size_t>(kWarps * args.head_dim + kKeys * (2 * args.head_dim + 1)));
+  if (const cudaError_t error = cudaFuncSetAttribute(attention, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
       error != cudaSuccess) {
     return error;
   }

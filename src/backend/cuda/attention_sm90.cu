@@ -82,10 +82,10 @@ cudaError_t launch(Params& params, int tokens, cudaStream_t stream) {
   params.slots = static_cast<int>(tile_slots(tokens, params.sequences, C::kWorkers * kRows / params.packed));
   const int tiles = params.slots * (params.heads / params.packed);
 
-  // The mean sequence decides for all: its keys and values of every head, and its last tile's time.
+  // The mean sequence decides for all: how many heads' keys and values are kept, and whether its tiles are long.
   const std::int64_t length = tokens / params.sequences;
   const int kv_heads = params.heads / params.group;
-  std::int64_t of_a_head = length * C::kHeadDim * 2 * 2;
+  const std::int64_t of_a_head = length * C::kHeadDim * 2 * 2;
   int together = kv_heads;
   while (together % 2 == 0 && of_a_head * together > kCachedBytes) together /= 2;
   params.pass = together * params.group;

@@ -19,7 +19,7 @@
 
 namespace clef::cuda::sm90 {
 
-constexpr int kRows = 64;   // of a warpgroup: what wgmma multiplies
+constexpr int kRows = 64;   // a warpgroup's: what wgmma multiplies
 constexpr int kStages = 2;  // of keys, and of values
 
 struct Params {
@@ -35,19 +35,20 @@ struct Params {
   float scale;      // log2(e) / sqrt(head_dim)
 };
 
-// kWorkers warpgroups multiply.
+// kWorkers warpgroups multiply. With kTurns they start their products one after another, so that one has the tensor
+// cores while the others have the time for their softmax.
 template <int kHeadDimOf, int kKeysOf, int kWorkersOf, bool kCausalOf, bool kTurnsOf>
 struct Config {
   static constexpr int kHeadDim = kHeadDimOf, kKeys = kKeysOf, kWorkers = kWorkersOf;
   static constexpr bool kCausal = kCausalOf;
-  static constexpr bool kTurns = kTurnsOf && kWorkers > 1;  // the workers start their products one after another
+  static constexpr bool kTurns = kTurnsOf && kWorkers > 1;
   static constexpr int kChunks = (kHeadDim + kChunk - 1) / kChunk;
   static constexpr int kThreads = (1 + kWorkers) * kWarpgroup;
   static constexpr int kQueryBytes = kChunks * kRows * kChunkRowBytes;
   static constexpr int kKeyBytes = kChunks * kKeys * kChunkRowBytes;
   // Registers a thread: a multiprocessor has 65,536, and setmaxnreg counts in eights.
-  static constexpr int kFetchRegisters = kWorkers == 3 ? 32 : 24;
-  static constexpr int kWorkRegisters = kWorkers == 3 ? 160 : 240;
+  [[maybe_unused]] static constexpr int kFetchRegisters = kWorkers == 3 ? 32 : 24;
+  [[maybe_unused]] static constexpr int kWorkRegisters = kWorkers == 3 ? 160 : 240;
   static_assert(kKeys % 16 == 0 && kKeys * kChunkRowBytes % kAtomBytes == 0);
   static_assert(kWorkers <= 3, "a warp of the fetching warpgroup for each, and one for the keys");
 };
@@ -90,7 +91,7 @@ class Tiles {
     const int of_pass = params_.slots * across, count = params_.slots * (params_.heads / params_.packed);
     const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
     for (; round_ * blocks < count; ++round_) {
-      // Forth in even rounds, back in odd ones: he who had the heaviest tile gets the lightest of the next round.
+      // Forth in even rounds, back in odd ones: the block with the heaviest tile gets the lightest of the next round.
       const int index = round_ * blocks + (round_ % 2 == 0 ? block : blocks - 1 - block);
       if (index >= count) continue;
       const int in_pass = index % of_pass;
@@ -279,7 +280,6 @@ class Worker {
     if (lane_ == 0) barrier_arrive(shared_address(&barrier));
   }
 
-  // While one worker has the tensor cores, the others have the time for their softmax.
   __device__ void wait_turn() const { asm volatile("bar.sync %0, 256;" ::"r"(kFirstTurn + worker_) : "memory"); }
   __device__ void pass_turn(int worker) const {
     asm volatile("bar.arrive %0, 256;" ::"r"(kFirstTurn + worker) : "memory");
@@ -360,9 +360,9 @@ class Worker {
     softmax_ = Softmax();
 #pragma unroll
     for (int i = 0; i < kHeadDim / 2; ++i) out_[i] = 0;
+      // The product needs no zeros here, but without them the last tile's scores would be kept until now.
 #pragma unroll
-    for (int i = 0; i < kKeys / 2; ++i)
-      score_[i] = 0;  // not needed by the product, but the last tile's end is told here
+    for (int i = 0; i < kKeys / 2; ++i) score_[i] = 0;
 
     start_scores();
     wgmma_wait<0>();
@@ -413,8 +413,7 @@ class Worker {
            (column % kChunk / 8 ^ row % 8) * 16 + column % 8 * 2;
   }
 
-  // Keeps the compiler from working out the places of a tile's results once for all tiles: it has no registers for
-  // them.
+  // Keeps the compiler from working out a tile's places once for all tiles: there are no registers to hold them.
   __device__ void forget_places() {
     asm volatile("" : "+r"(thread_), "+r"(lane_));
     thread_ %= kWarpgroup;  // which it must not forget
@@ -549,6 +548,8 @@ __global__ void __launch_bounds__(C::kThreads, 1) attention_kernel(const __grid_
     if constexpr (C::kWorkers > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(C::kWorkRegisters));
     Worker<C>(shared, params, warp / (kWarpgroup / kWarpSize) - 1).run();
   }
+#else
+  __trap();  // built for another architecture than sm_90a
 #endif
 }
 

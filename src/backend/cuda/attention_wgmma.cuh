@@ -1,12 +1,13 @@
 // wgmma, the matrix instructions of a warpgroup (sm_90a), in the shapes that attention uses, and the copies and
 // barriers that feed them. Operands in shared memory lie as the copy engine writes them with its 128-byte swizzle: rows
-// of 64 halves, the 16-byte words of row r permuted by r % 8, each tile on 1,024 bytes.      Source: PTX
-// ISA 9.0, 9.7.15.5.
+// of 64 halves, the 16-byte words of row r permuted by r % 8, each tile on 1,024 bytes.
+// Source: PTX ISA 9.0, 9.7.15.5.
 #pragma once
 
 #include <cuda.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "backend/cuda/tile.cuh"
 
@@ -78,8 +79,7 @@ __device__ __forceinline__ void prefetch_box(const CUtensorMap* map, int x, int 
 // --- wgmma ---
 
 // A descriptor's low word: where the tile starts and, for one whose rows run across the summed index (values), how many
-// bytes lie between one 64 columns and the next. Both in units of 16 bytes, so tiles `bytes` further are bytes / 16
-// more.
+// bytes lie between one 64 columns and the next. Both count in 16 bytes: a tile n bytes further on has n / 16 more.
 __device__ __forceinline__ std::uint32_t descriptor(std::uint32_t shared, int chunk_bytes = 16) {
   return static_cast<std::uint32_t>(chunk_bytes / 16) << 16 | (shared & 0x3ffffu) >> 4;
 }
@@ -101,10 +101,10 @@ template <typename T, int kCount>
 __device__ __forceinline__ void pin(T (&registers)[kCount]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
-    if constexpr (sizeof(T) == 4 && T(0.5) == T(0)) {
-      asm volatile("" : "+r"(registers[i])::"memory");
-    } else {
+    if constexpr (std::is_same_v<T, float>) {
       asm volatile("" : "+f"(registers[i])::"memory");
+    } else {
+      asm volatile("" : "+r"(registers[i])::"memory");
     }
   }
 }

@@ -27,12 +27,12 @@ cudaError_t choose(const DeltaNetArgs& args, Schedule& schedule) {
   return cudaSuccess;
 }
 
-cudaError_t launch_chunks(const DeltaNetArgs& args, const GatedRmsNormArgs* norm, bool in_halves, cudaStream_t stream) {
+cudaError_t launch_chunks(const DeltaNetArgs& args, bool in_halves, cudaStream_t stream) {
   if (args.workspace_bytes < delta_net_workspace(args.tokens, args.sequences, args.key_heads, args.value_heads)) {
     return cudaErrorInvalidValue;
   }
   if (const cudaError_t status = launch_delta_net_prepare(args, stream); status != cudaSuccess) return status;
-  return launch_delta_net_scan(args, norm, in_halves, stream);
+  return launch_delta_net_scan(args, in_halves, stream);
 }
 
 }  // namespace
@@ -47,17 +47,7 @@ cudaError_t launch_delta_net(const DeltaNetArgs& args, cudaStream_t stream) {
   Schedule schedule{};
   if (const cudaError_t status = choose(args, schedule); status != cudaSuccess) return status;
   if (!schedule.in_chunks) return launch_delta_net_plain(args, stream);
-  return launch_chunks(args, nullptr, schedule.in_halves, stream);
-}
-
-cudaError_t launch_delta_net_gated(const DeltaNetArgs& args, const GatedRmsNormArgs& norm, cudaStream_t stream) {
-  if (args.tokens == 0 || args.sequences == 0) return cudaSuccess;
-  if (norm.z_stride % 8 != 0) return cudaErrorInvalidValue;
-  Schedule schedule{};
-  if (const cudaError_t status = choose(args, schedule); status != cudaSuccess) return status;
-  if (schedule.in_chunks) return launch_chunks(args, &norm, schedule.in_halves, stream);
-  if (const cudaError_t status = launch_delta_net_plain(args, stream); status != cudaSuccess) return status;
-  return launch_gated_rms_norm(norm, stream);
+  return launch_chunks(args, schedule.in_halves, stream);
 }
 
 }  // namespace clef::cuda

@@ -1,8 +1,9 @@
 // Gated DeltaNet on CUDA: the launchers of its kernels. What each computes: ops/delta_net.h and ops/rms_norm.h.
 // Heads are of kDeltaNetHeadDim features, keys and values alike; cu_seqlens lies on the device, [sequences + 1], from 0
 // to tokens. A token's bits do not depend on the sequences around it, nor on their order.
-// A result that is not finite in FP16 is stored saturated (NaN as 0) and sets overflow[sequence] to 1, unless overflow
-// is null; the launchers never clear it.
+// A result that is not finite in FP16 is stored as it is, and so reaches all that follows in its sequence; unless
+// overflow is given: then it is stored saturated (NaN as 0) and sets overflow[sequence] to 1. The launchers never clear
+// it.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -60,8 +61,5 @@ struct GatedRmsNormArgs {
   int* overflow = nullptr;  // [sequences]
 };
 cudaError_t launch_gated_rms_norm(const GatedRmsNormArgs& args, cudaStream_t stream);
-
-// The two in one, with the bits of one after the other. norm.x is args.y: written only where they are indeed two.
-cudaError_t launch_delta_net_gated(const DeltaNetArgs& args, const GatedRmsNormArgs& norm, cudaStream_t stream);
 
 }  // namespace clef::cuda

@@ -1,9 +1,11 @@
-// What the kernels of Gated DeltaNet share: finding a sequence, eight halves at a time, storing with saturation, gates.
+// What the kernels of Gated DeltaNet share: finding a sequence, eight halves at a time, saturation, gates.
 #pragma once
 
 #include <cuda_fp16.h>
 
 #include <cstdint>
+
+#include "backend/cuda/tile.cuh"
 
 namespace clef::cuda {
 
@@ -32,37 +34,21 @@ __device__ inline int sequence_of(const int* cu_seqlens, int sequences, int toke
   return last_not_past(token, sequences, [=](int sequence) { return __ldg(cu_seqlens + sequence); });
 }
 
-__device__ inline std::uint32_t pack(float low, float high) {
-  const __half2 pair = __floats2half2_rn(low, high);
-  return reinterpret_cast<const std::uint32_t&>(pair);
-}
-__device__ inline float2 unpack(std::uint32_t pair) { return __half22float2(reinterpret_cast<const __half2&>(pair)); }
-
 __device__ inline uint4 load_bits(const __half* from) { return __ldg(reinterpret_cast<const uint4*>(from)); }
 __device__ inline void unpack8(const uint4& bits, float (&x)[kFeaturesPerLane]) {
   const std::uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const float2 pair = unpack(words[i]);
+    const float2 pair = unpack_halves(words[i]);
     x[2 * i] = pair.x;
     x[2 * i + 1] = pair.y;
   }
 }
 __device__ inline uint4 pack8(const float (&x)[kFeaturesPerLane]) {
-  return {pack(x[0], x[1]), pack(x[2], x[3]), pack(x[4], x[5]), pack(x[6], x[7])};
+  return {pack_halves(x[0], x[1]), pack_halves(x[2], x[3]), pack_halves(x[4], x[5]), pack_halves(x[6], x[7])};
 }
 
-// The nearest FP16 value; overflowed becomes true where there is no finite one (NaN is stored as 0).
-__device__ inline __half saturated(float x, bool& overflowed) {
-  constexpr float kLargest = 65504.0F;
-  const __half rounded = __float2half_rn(x);
-  if (!__hisinf(rounded) && !__hisnan(rounded)) return rounded;
-  overflowed = true;
-  return __float2half_rn(isnan(x) ? 0.0F : copysignf(kLargest, x));
-}
-
-// The same for eight halves that are already rounded; true if one was not finite. Short, since it stands in many
-// places.
+// Infinities become the largest finite values and NaN 0; true if there were any among the eight halves.
 __device__ inline bool saturate(uint4& bits) {
   std::uint32_t* const words[4] = {&bits.x, &bits.y, &bits.z, &bits.w};
   std::uint32_t carries = 0;
@@ -87,22 +73,13 @@ __device__ inline float sum_over_head(float x) {
   return x;
 }
 
-// One and a half units in the last place, which FP16 results do not see.
-__device__ inline float reciprocal(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
+// Where the result becomes FP16, these instructions' last bits are not seen.
+__device__ inline float silu_approximate(float x) {
+  constexpr float kLog2E = 1.44269504F;
+  return x * reciprocal_approximate(1.0F + exp2_approximate(-kLog2E * x));
 }
-__device__ inline float exp2_approximate(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-inline constexpr float kLog2E = 1.44269504F;
-__device__ inline float silu(float x) { return x * reciprocal(1.0F + exp2_approximate(-kLog2E * x)); }
 
-// Of these there is one a token and head.
-__device__ inline float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
+__device__ inline float logistic(float x) { return 1.0F / (1.0F + expf(-x)); }
 __device__ inline float softplus(float x) { return x > 20.0F ? x : log1pf(expf(x)); }  // PyTorch's threshold
 
 }  // namespace clef::cuda

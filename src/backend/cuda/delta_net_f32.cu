@@ -1,7 +1,7 @@
 // Gated DeltaNet with f32 activations.
 // Arithmetic: f32; the recurrence token by token, features ascending in four interleaved sums.
-// Schedule:   a block a token and head (convolution), a block a value head of a sequence (recurrence), a thread a column.
-// Bound:      latency, about a microsecond a token; it serves few records.
+// Schedule:   a block a token and head (convolution), a block a value head of a sequence (recurrence), a thread a
+// column. Bound:      latency, about a microsecond a token; it serves few records.
 #include "backend/cuda/delta_net_f32.h"
 #include "backend/cuda/lanes.cuh"
 

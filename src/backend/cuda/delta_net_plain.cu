@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kDim = kDeltaNetHeadDim;
 constexpr int kSums = 4;
+constexpr float kLargestHalf = 65504.0F;
 
 __device__ float dot(const float (&column)[kDim], const float* x) {
   float sums[kSums] = {};
@@ -40,15 +41,20 @@ __global__ void __launch_bounds__(kDim) delta_net_plain_kernel(const DeltaNetArg
     q[column] = __half2float(args.q[key_place]);
     __syncthreads();  // the only one: a row is written again two tokens later
     const float decay = expf(rate * softplus(args.a[token * args.ba_stride + head] + bias));
-    const float beta = sigmoid(args.b[token * args.ba_stride + head]);
+    const float beta = logistic(args.b[token * args.ba_stride + head]);
 #pragma unroll
     for (int i = 0; i < kDim; ++i) state[i] *= decay;
     const float change = beta * (__half2float(args.v[value_place]) - dot(state, k));
 #pragma unroll
     for (int i = 0; i < kDim; ++i) state[i] = __fmaf_rn(k[i], change, state[i]);
-    args.y[value_place] = saturated(scale * dot(state, q), overflowed);
+    __half y = __float2half_rn(scale * dot(state, q));
+    if (args.overflow != nullptr && !(fabsf(__half2float(y)) <= kLargestHalf)) {
+      overflowed = true;
+      y = __float2half_rn(__hisnan(y) ? 0.0F : copysignf(kLargestHalf, __half2float(y)));
+    }
+    args.y[value_place] = y;
   }
-  if (overflowed && args.overflow != nullptr) args.overflow[sequence] = 1;
+  if (overflowed) args.overflow[sequence] = 1;
 }
 
 }  // namespace

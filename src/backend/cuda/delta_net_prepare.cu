@@ -4,7 +4,7 @@
 //             16 x 16 blocks: those on the diagonal by substitution in f32, those below, T_ij = -(sum over j < k <= i
 //             of T_ik A_kj) T_jj, with operands split in two halves (22 bits) and sums in f32.
 // Schedule:   a block of four warps a chunk and value head, each warp sixteen of its rows.
-// Bound:      latency; 2 * 32 KB read and 17 KB written a chunk and head.
+// Bound:      latency; 32 KB read and 17 KB written a chunk and head.
 #include "backend/cuda/delta_net.h"
 #include "backend/cuda/delta_net_common.cuh"
 #include "backend/cuda/delta_net_tile.cuh"
@@ -54,9 +54,9 @@ struct Split {
 };
 
 __device__ std::uint32_t split(float x, float y, std::uint32_t& low) {
-  const std::uint32_t high = pack(x, y);
-  const float2 rounded = unpack(high);
-  low = pack(x - rounded.x, y - rounded.y);
+  const std::uint32_t high = pack_halves(x, y);
+  const float2 rounded = unpack_halves(high);
+  low = pack_halves(x - rounded.x, y - rounded.y);
   return high;
 }
 
@@ -64,9 +64,9 @@ __device__ std::uint32_t split(float x, float y, std::uint32_t& low) {
 __device__ void multiply(float (&d)[2][4], const Split& a, const Split& b) {
 #pragma unroll
   for (int n = 0; n < 2; ++n) {
-    mma(d[n], a.low, b.high[2 * n], b.high[2 * n + 1]);
-    mma(d[n], a.high, b.low[2 * n], b.low[2 * n + 1]);
-    mma(d[n], a.high, b.high[2 * n], b.high[2 * n + 1]);
+    multiply_add(d[n], a.low, b.high[2 * n], b.high[2 * n + 1]);
+    multiply_add(d[n], a.high, b.low[2 * n], b.low[2 * n + 1]);
+    multiply_add(d[n], a.high, b.high[2 * n], b.high[2 * n + 1]);
   }
 }
 
@@ -97,8 +97,9 @@ __device__ GateInputs load_gate_inputs(const DeltaNetArgs& args, int first, int 
   return in;
 }
 
-// Log-decays, their sums and beta of the chunk, by one warp, two tokens a lane. False if one of a lane's is NaN.
-__device__ bool gates(const GateInputs& in, Shared& s, int tokens) {
+// Log-decays, their sums and beta of the chunk, by one warp, two tokens a lane. What is NaN becomes a beta of
+// invalid_beta; false if a lane meets any.
+__device__ bool gates(const GateInputs& in, Shared& s, int tokens, float invalid_beta) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   double g[2];
   float beta[2];
@@ -106,11 +107,11 @@ __device__ bool gates(const GateInputs& in, Shared& s, int tokens) {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const float log_decay = in.rate * softplus(in.a[i] + in.bias);
-    beta[i] = sigmoid(in.b[i]);
+    beta[i] = logistic(in.b[i]);
     const bool present = 2 * lane + i < tokens, is_number = !isnan(log_decay) && !isnan(beta[i]);
     valid = valid && (is_number || !present);
     g[i] = present && is_number ? fmaxf(log_decay, kLeastLogDecay) : 0.0F;
-    beta[i] = present && is_number ? beta[i] : 0.0F;
+    beta[i] = !present ? 0.0F : is_number ? beta[i] : invalid_beta;
   }
   double sum = g[0] + g[1];
 #pragma unroll
@@ -148,10 +149,10 @@ __device__ void load_tiles(const DeltaNetArgs& args, Shared& s, int first, int t
     const bool present = row < tokens;
     const std::int64_t place =
         (std::int64_t{first + (present ? row : 0)} * args.key_heads + key_head) * kDeltaNetHeadDim + piece * 8;
-    copy_piece(k + tile_offset(row, piece), args.k + place, present);
-    copy_piece(q + tile_offset(row, piece), args.q + place, present);
+    copy_async_16(k + tile_offset(row, piece), args.k + place, present);
+    copy_async_16(q + tile_offset(row, piece), args.q + place, present);
   }
-  copy_commit();
+  copy_async_commit();
 }
 
 // Starts kk = K K^T and qk = Q K^T.
@@ -211,7 +212,7 @@ __device__ void apply_decays(Shared& s, int warp, const float (&kk)[32], const f
         *reinterpret_cast<std::uint32_t*>(&s.results.planes.below_high[i - kBlock][column]) = split(a_x, a_y, rest);
         *reinterpret_cast<std::uint32_t*>(&s.results.planes.below_low[i - kBlock][column]) = rest;
       }
-      store_pair(s.results.record.scores, i, column, pack(score_x, score_y));
+      store_pair(s.results.record.scores, i, column, pack_halves(score_x, score_y));
     }
   }
 }
@@ -251,12 +252,12 @@ __device__ void invert_below(Shared& s, int warp) {
   const int lane = static_cast<int>(threadIdx.x) % 32, matrix = lane / 8, row = lane % 8;
   const int block_row = matrix % 2 * 8 + row, block_column = matrix / 2 * 8;
   const auto load_b = [&](const __half* high, const __half* low, Split& b) {
-    load_matrices_transposed(shared_address(high), b.high);
-    load_matrices_transposed(shared_address(low), b.low);
+    load_matrices_transposed(b.high, shared_address(high));
+    load_matrices_transposed(b.low, shared_address(low));
   };
   Split t[kWarps];  // t[d] is T_{warp, warp - d}
-  load_matrices(shared_address(&s.results.planes.inverse_high[warp][block_row][block_column]), t[0].high);
-  load_matrices(shared_address(&s.results.planes.inverse_low[warp][block_row][block_column]), t[0].low);
+  load_matrices(t[0].high, shared_address(&s.results.planes.inverse_high[warp][block_row][block_column]));
+  load_matrices(t[0].low, shared_address(&s.results.planes.inverse_low[warp][block_row][block_column]));
 #pragma unroll
   for (int distance = 1; distance < kWarps; ++distance) {
     const int j = warp - distance;
@@ -278,13 +279,13 @@ __device__ void invert_below(Shared& s, int warp) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         store_pair(s.results.record.inverse, kBlock * warp + lane / 4 + 8 * half, kBlock * j + 8 * n + lane % 4 * 2,
-                   pack(block[n][2 * half], block[n][2 * half + 1]));
+                   pack_halves(block[n][2 * half], block[n][2 * half + 1]));
       }
     }
   }
 }
 
-__global__ void __launch_bounds__(kThreads, 4) delta_net_prepare_kernel(const DeltaNetArgs args) {
+__device__ void prepare(const DeltaNetArgs& args) {
   extern __shared__ __align__(1024) unsigned char memory[];
   Shared& s = *reinterpret_cast<Shared*>(memory);
   const int head = static_cast<int>(blockIdx.x), slot = static_cast<int>(blockIdx.y);
@@ -299,12 +300,15 @@ __global__ void __launch_bounds__(kThreads, 4) delta_net_prepare_kernel(const De
   load_tiles(args, s, first, tokens, head / (args.value_heads / args.key_heads));
   GateInputs gate_inputs;
   if (warp == 0) gate_inputs = load_gate_inputs(args, first, tokens, head);
-  copy_wait<0>();
+  copy_async_wait<0>();
   fence_shared_for_async();
   __syncthreads();
   float kk[32], qk[32];
   start_products(s, kk, qk);
-  if (warp == 0 && !gates(gate_inputs, s, tokens) && args.overflow != nullptr) args.overflow[sequence] = 1;
+  if (warp == 0) {
+    const bool flags = args.overflow != nullptr;
+    if (!gates(gate_inputs, s, tokens, flags ? 0.0F : nanf("")) && flags) args.overflow[sequence] = 1;
+  }
   wgmma_wait<0>();
   pin(kk);
   pin(qk);
@@ -323,6 +327,14 @@ __global__ void __launch_bounds__(kThreads, 4) delta_net_prepare_kernel(const De
                  : "memory");
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // shared memory lasts until then
+  }
+}
+
+__global__ void __launch_bounds__(kThreads, 5) delta_net_prepare_kernel(const __grid_constant__ DeltaNetArgs args) {
+  if (kHasWarpgroupProducts) {
+    prepare(args);
+  } else {
+    __trap();  // the launcher does not choose it
   }
 }
 

@@ -1,5 +1,5 @@
-// What DeltaNet's two passes over chunks share: where a chunk's record lies and what is in it, the layout of tiles in
-// shared memory, and the instructions that move them.
+// What DeltaNet's two passes over chunks share: where a chunk's record lies and what is in it, and the layout of tiles
+// in shared memory.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -33,16 +33,10 @@ __host__ __device__ inline int first_slot(int start, int sequence) { return star
 inline int slot_count(int tokens, int sequences) { return tokens / kChunk + sequences; }
 
 cudaError_t launch_delta_net_prepare(const DeltaNetArgs& args, cudaStream_t stream);
-// With a norm, its y is what is asked for, and args.y may be written as well. In halves of heads or in whole ones, the
-// bits are the same.
-cudaError_t launch_delta_net_scan(const DeltaNetArgs& args, const GatedRmsNormArgs* norm, bool halves,
-                                  cudaStream_t stream);
+// In halves of heads or in whole ones: the bits are the same.
+cudaError_t launch_delta_net_scan(const DeltaNetArgs& args, bool halves, cudaStream_t stream);
 
 #ifdef __CUDACC__
-
-__device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
 
 // Byte offset of the 16-byte piece of a row in a panel: pieces are permuted so that eight rows' equal pieces lie in
 // different banks, as the tensor cores expect it.
@@ -54,41 +48,9 @@ __device__ __forceinline__ std::uint32_t tile_offset(int row, int piece) {
   return static_cast<std::uint32_t>(piece / 8 * kPanelBytes) + panel_offset(row, piece % 8);
 }
 
-// Sixteen bytes from global memory, or zeros.
-__device__ __forceinline__ void copy_piece(std::uint32_t to, const void* from, bool present) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(present ? 16 : 0) : "memory");
-}
-__device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int kPending>
-__device__ __forceinline__ void copy_wait() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
-}
 // Orders this thread's writes of shared memory before the reads of tensor cores and bulk copies.
 __device__ __forceinline__ void fence_shared_for_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
-// Eight rows of 16 bytes a matrix; lanes 8m to 8m + 7 give the addresses of matrix m.
-__device__ __forceinline__ void load_matrices(std::uint32_t address, std::uint32_t (&x)[4]) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-               : "r"(address)
-               : "memory");
-}
-__device__ __forceinline__ void load_matrices_transposed(std::uint32_t address, std::uint32_t (&x)[4]) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-               : "r"(address)
-               : "memory");
-}
-
-// D [16, 8] f32 += A [16, 16] f16 * B [16, 8] f16.
-__device__ __forceinline__ void mma(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-      "%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 #endif

@@ -8,6 +8,13 @@
 
 namespace clef::cuda {
 
+// Whether what is being compiled may use them: no other generation has them.
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+inline constexpr bool kHasWarpgroupProducts = true;
+#else
+inline constexpr bool kHasWarpgroupProducts = false;
+#endif
+
 // Describes a panel of rows of 128 bytes, swizzled in groups of eight rows; address in shared memory. Used as B with
 // rows of the panel as columns of B (K-major) or, transposed, with rows of the panel as rows of B and panels
 // panel_bytes apart side by side (MN-major).

@@ -6,13 +6,31 @@
 
 #include "backend/cuda/delta_net.h"
 #include "backend/cuda/delta_net_common.cuh"
-#include "backend/cuda/gated_rms_norm.cuh"
 
 namespace clef::cuda {
 namespace {
 
 constexpr int kThreads = 256;
 constexpr int kRowsPerBlock = kThreads / kLanesPerHead;
+
+__device__ void load_gain(const float* from, float (&gain)[kFeaturesPerLane]) {
+  const auto* const pieces = reinterpret_cast<const float4*>(from);
+  const float4 low = __ldg(pieces), high = __ldg(pieces + 1);
+  gain[0] = low.x, gain[1] = low.y, gain[2] = low.z, gain[3] = low.w;
+  gain[4] = high.x, gain[5] = high.y, gain[6] = high.z, gain[7] = high.w;
+}
+
+// x becomes gain * (x / sqrt(mean(x^2) + eps)) * silu_approximate(z). Whole warps call it together.
+__device__ void gated_rms_norm(float (&x)[kFeaturesPerLane], const float (&z)[kFeaturesPerLane],
+                               const float (&gain)[kFeaturesPerLane], float eps) {
+  float squares = 0.0F;
+#pragma unroll
+  for (int i = 0; i < kFeaturesPerLane; ++i) squares = __fmaf_rn(x[i], x[i], squares);
+  squares = sum_over_head(squares);
+  const float scale = rsqrtf(__fmaf_rn(squares, 1.0F / kDeltaNetHeadDim, eps));
+#pragma unroll
+  for (int i = 0; i < kFeaturesPerLane; ++i) x[i] = gain[i] * (x[i] * scale) * silu_approximate(z[i]);
+}
 
 __global__ void __launch_bounds__(kThreads) gated_rms_norm_kernel(const GatedRmsNormArgs args, unsigned rows) {
   const unsigned row = blockIdx.x * kRowsPerBlock + threadIdx.x / kLanesPerHead;
@@ -27,9 +45,9 @@ __global__ void __launch_bounds__(kThreads) gated_rms_norm_kernel(const GatedRms
   load_gain(args.gain + feature, gain);
   gated_rms_norm(x, z, gain, args.eps);
   uint4 y = pack8(x);
-  const bool overflowed = saturate(y) && !idle;
+  const bool overflowed = args.overflow != nullptr && saturate(y) && !idle;
   if (!idle) *reinterpret_cast<uint4*>(args.y + place) = y;
-  if (args.overflow == nullptr || __ballot_sync(~0U, overflowed) == 0) return;
+  if (__ballot_sync(~0U, overflowed) == 0) return;
   // The warp's two rows may lie in two sequences.
   const int token_of_first = __shfl_sync(~0U, static_cast<int>(token), 0);
   const int token_of_second = __shfl_sync(~0U, static_cast<int>(token), kLanesPerHead);

@@ -99,8 +99,8 @@ const int* ints(const Tensor& t) { return reinterpret_cast<const int*>(t.address
 void run(const OptionSummary& op, Context& context) {
   if (op.z.rows == 0) return;
   if (op.z.cols > kThreads * kHeldColumns) {
-    context.check(Error{Errc::unsupported, fmt::format("cuda: a head {} wide: expected at most {}", op.z.cols,
-                                                       kThreads * kHeldColumns)});
+    context.check(Error{Errc::unsupported,
+                        fmt::format("cuda: a head {} wide: expected at most {}", op.z.cols, kThreads * kHeldColumns)});
     return;
   }
   option_summary<<<static_cast<unsigned>(op.z.rows), kThreads, 0, context.stream>>>(

@@ -1,4 +1,5 @@
-// Words that every kernel uses: elements of either activation type as float, and sums over warps and blocks in one order.
+// Words that every kernel uses: elements of either activation type as float, and sums over warps and blocks in one
+// order.
 #pragma once
 
 #include <cuda_fp16.h>

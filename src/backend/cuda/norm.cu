@@ -206,8 +206,8 @@ void run(const QkNormRope& op, Context& context) {
   if (heads == 0) return;
   if (d > kHeldFeatures * kWarp || op.cos.cols != kWarp) {
     context.check(Error{Errc::unsupported,
-                        fmt::format("cuda: heads of {} features, {} pairs of them rotated: expected at most {} and {}", d,
-                                    op.cos.cols, kHeldFeatures * kWarp, kWarp)});
+                        fmt::format("cuda: heads of {} features, {} pairs of them rotated: expected at most {} and {}",
+                                    d, op.cos.cols, kHeldFeatures * kWarp, kWarp)});
     return;
   }
   by_type(op.q.dtype, [&](auto zero) {

@@ -1,8 +1,7 @@
 // What stands around the matrix products: inputs split into planes, and what follows a product.
 //
-// An f32 input is two FP16 planes, high = fp16(s x) and low = fp16(s x - high), with s a power of two for each row; both
-// are multiplied, and the sum is as good as f32's own. Levels of pixels are exact in one plane.
-// Bound: memory.
+// An f32 input is two FP16 planes, high = fp16(s x) and low = fp16(s x - high), with s a power of two for each row;
+// both are multiplied, and the sum is as good as f32's own. Levels of pixels are exact in one plane. Bound: memory.
 #include "backend/cuda/lanes.cuh"
 #include "backend/cuda/products.h"
 
@@ -47,8 +46,7 @@ __global__ void __launch_bounds__(kThreads)
   if (i < padded) to[i] = __int2half_rn(i < count ? 2 * static_cast<int>(levels[i]) - 255 : 0);
 }
 
-__global__ void __launch_bounds__(kThreads)
-    copy_rows(__half* to, Matrix<const __half> x, std::int64_t padded_rows) {
+__global__ void __launch_bounds__(kThreads) copy_rows(__half* to, Matrix<const __half> x, std::int64_t padded_rows) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= padded_rows * x.cols) return;
   const std::int64_t row = i / x.cols;
@@ -63,9 +61,8 @@ __device__ float gelu(float x, Follow kind) {
 
 // y (type To) from the product (type From): times its row's scale, plus bias, then what follows.
 template <typename From, typename To>
-__global__ void __launch_bounds__(kThreads)
-    finish(Matrix<To> y, const From* product, std::int64_t product_stride, const float* row_scale, const float* bias,
-           Follow kind) {
+__global__ void __launch_bounds__(kThreads) finish(Matrix<To> y, const From* product, std::int64_t product_stride,
+                                                   const float* row_scale, const float* bias, Follow kind) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= y.rows * y.cols) return;
   const std::int64_t row = i / y.cols, col = i % y.cols;
@@ -134,14 +131,14 @@ __global__ void __launch_bounds__(kThreads) bias_eight(Matrix<__half> y, const f
 
 void split(const Planes& to, const Tensor& x, Context& context) {
   split_rows<<<static_cast<unsigned>(to.rows), kThreads, 0, context.stream>>>(to.high, to.low, to.row_scale,
-                                                                               matrix<const float>(x));
+                                                                              matrix<const float>(x));
   context.check(cudaGetLastError(), "split_rows");
 }
 
 void widen_levels(__half* to, const Tensor& levels, std::int64_t padded_rows, Context& context) {
   const std::int64_t padded = padded_rows * levels.cols;
-  levels_to_half<<<blocks(padded, kThreads), kThreads, 0, context.stream>>>(
-      to, matrix<const std::uint8_t>(levels).data, levels.rows * levels.cols, padded);
+  levels_to_half<<<blocks(padded, kThreads), kThreads, 0, context.stream>>>(to, matrix<const std::uint8_t>(levels).data,
+                                                                            levels.rows * levels.cols, padded);
   context.check(cudaGetLastError(), "levels_to_half");
 }
 
@@ -174,7 +171,7 @@ void follow_f16(const Tensor& y, const __half* product, std::int64_t product_str
 void follow_swiglu(const Tensor& y, const __half* product, std::int64_t product_stride, Context& context) {
   if (y.cols % 8 == 0 && y.stride % 8 == 0 && product_stride % 8 == 0) {
     swiglu_eight<<<blocks(y.rows * y.cols / 8, kThreads), kThreads, 0, context.stream>>>(matrix<__half>(y), product,
-                                                                                        product_stride);
+                                                                                         product_stride);
   } else {
     finish<__half, __half><<<blocks(y.rows * y.cols, kThreads), kThreads, 0, context.stream>>>(
         matrix<__half>(y), product, product_stride, nullptr, nullptr, Follow::swiglu);
@@ -188,7 +185,7 @@ void follow_in_place(const Tensor& y, const float* bias, Follow kind, Context& c
   } else {
     const Matrix<__half> at = matrix<__half>(y);
     finish<__half, __half><<<blocks(y.rows * y.cols, kThreads), kThreads, 0, context.stream>>>(at, at.data, at.stride,
-                                                                                              nullptr, bias, kind);
+                                                                                               nullptr, bias, kind);
   }
   context.check(cudaGetLastError(), "bias");
 }

@@ -13,8 +13,8 @@ __device__ float widen(__nv_bfloat16 x) { return __bfloat162float(x); }
 __device__ float widen(float x) { return x; }
 
 template <typename From>
-__global__ void __launch_bounds__(kThreads)
-    reencode_kernel(__half* to, const From* from, std::int64_t count, float scale, float unscale, ReencodeCounts* counts) {
+__global__ void __launch_bounds__(kThreads) reencode_kernel(__half* to, const From* from, std::int64_t count,
+                                                            float scale, float unscale, ReencodeCounts* counts) {
   unsigned long long rounded = 0, overflown = 0;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += stride) {

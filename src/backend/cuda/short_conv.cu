@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kThreads) short_conv_kernel(const ShortConvArg
       }
 #pragma unroll
       for (int i = 0; i < kFeaturesPerLane; ++i) {
-        y[i] = silu(y[i]);
+        y[i] = silu_approximate(y[i]);
         squares = __fmaf_rn(y[i], y[i], squares);
       }
       squares = sum_over_head(squares);
@@ -95,10 +95,10 @@ __global__ void __launch_bounds__(kThreads) short_conv_kernel(const ShortConvArg
 #pragma unroll
       for (int i = 0; i < kFeaturesPerLane; ++i) y[i] *= scale;
       uint4 bits = pack8(y);
-      const bool overflowed = saturate(bits);
+      const bool overflowed = args.overflow != nullptr && saturate(bits);
       if (idle) continue;
       *reinterpret_cast<uint4*>(out + token * out_stride) = bits;
-      if (overflowed && args.overflow != nullptr) args.overflow[sequence] = 1;
+      if (overflowed) args.overflow[sequence] = 1;
     }
 #pragma unroll
     for (int i = 0; i < kHistory; ++i) rows[i] = rows[kStep + i];
