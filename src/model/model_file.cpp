@@ -1,12 +1,14 @@
 #include "model/model_file.h"
 
 #include <cstdlib>
+#include <utility>
 
 #include "base/mapped_file.h"
 #include "base/paths.h"
 #include "model/gguf.h"
 #include "model/gguf_model.h"
 #include "model/hub_cache.h"
+#include "model/llama_gguf.h"
 #include "model/other_models.h"
 #include "model/snapshot.h"
 #include "model/weights_bind.h"
@@ -51,9 +53,24 @@ Result<ModelFile> open_snapshot(const std::filesystem::path& folder) {
   return model;
 }
 
+namespace {
+
+Result<ModelFile> parse_llama_model(std::string_view label, const Gguf& gguf) {
+  ModelFile model;
+  model.config = TRY(within(label, parse_llama_config(gguf)));
+  model.tokenizer = TRY(within(label, parse_gguf_tokenizer(gguf.metadata)));
+  TRY(check_vocabulary(model, label));
+  TRY(bind_llama_weights(label, gguf, model.config, model.weights, model.mappings));
+  model.bytes = gguf.tensor_bytes;
+  return model;
+}
+
+}  // namespace
+
 Result<ModelFile> parse_gguf_model(std::string_view label, std::span<const std::byte> bytes) {
   TRY(check_gguf_kind(label, TRY(parse_gguf_metadata(label, bytes))));
   const Gguf gguf = TRY(parse_gguf(label, bytes));
+  if (is_llama_clef(gguf.metadata)) return parse_llama_model(label, gguf);
   TRY(check_gguf_tensors(label, gguf.tensors));
   ModelFile model;
   model.config = TRY(within(label, parse_gguf_config(gguf.metadata)));
@@ -79,7 +96,9 @@ Result<ModelFile> open_model(const std::filesystem::path& named) {
   if (is_folder(path)) return open_snapshot(path);
   auto file = TRY(map_gguf(path));
   ModelFile model = TRY(parse_gguf_model(path.filename().string(), file->bytes()));
-  model.mappings = std::move(file);
+  // What a parser had to copy lives beside the mapping.
+  model.mappings = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(std::move(file),
+                                                                                             std::move(model.mappings));
   return model;
 }
 

@@ -27,7 +27,7 @@ Result<ModelFile> open_model(const std::filesystem::path& named);
 // The tokenizer alone: of a GGUF, or of any folder with a tokenizer.json, weights or none.
 Result<TokenizerDefinition> open_tokenizer(const std::filesystem::path& named);
 
-// The two kinds. A GGUF's bytes must outlive the model, which has no mappings of its own here.
+// The two kinds. A GGUF's bytes must outlive the model, whose mappings hold here only what had to be copied.
 Result<ModelFile> open_snapshot(const std::filesystem::path& folder);
 Result<ModelFile> parse_gguf_model(std::string_view label, std::span<const std::byte> bytes);
 

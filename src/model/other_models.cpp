@@ -257,11 +257,10 @@ Status check_gguf_tensors(std::string_view label, const TensorTable& tensors) {
   if (foreign == tensors.end()) return {};
   return Error{
       Errc::unsupported,
-      fmt::format(
-          "{}: a GGUF with llama.cpp's tensors ({}): DeltaNet's value heads in another order, the head's scales "
-          "already computed, no vision tower. It is not read; make one with `clef-tool convert SNAPSHOT OUT.gguf`, "
-          "or give the snapshot",
-          label, foreign->first)};
+      fmt::format("{}: a GGUF with llama.cpp's tensors ({}), but without its keys of a decision head "
+                  "(clef.decision.type): a backbone without the joint schema head. Make one with `clef-tool convert "
+                  "SNAPSHOT OUT.gguf`, or give the snapshot",
+                  label, foreign->first)};
 }
 
 }  // namespace clef

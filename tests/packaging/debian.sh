@@ -40,7 +40,7 @@ inside apt-get update -q >/dev/null || skip "the mirror is not reachable from in
 depends=$(dpkg-deb -f "$package" Depends | sed 's/([^)]*)//g; s/|[^,]*//g; s/,/ /g')
 # shellcheck disable=SC2086  # one word a package
 inside apt-get install -q -y --no-install-recommends $depends >/dev/null
-listing() { (cd "$root" && find . -xdev \( -path ./proc -o -path ./var/cache -o -path ./var/lib/apt -o -path ./var/lib/dpkg -o -path ./var/log -o -path ./tmp -o -path ./root \) -prune -o -print | sort); }
+listing() { (cd "$root" && find . -xdev \( -path ./proc -o -path ./run -o -path ./var/cache -o -path ./var/lib/apt -o -path ./var/lib/dpkg -o -path ./var/log -o -path ./tmp -o -path ./root \) -prune -o -print | sort); }
 before=$(listing)
 
 say "install"
