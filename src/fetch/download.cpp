@@ -185,6 +185,7 @@ Result<DownloadTotals> Downloader::run(std::span<const ManifestFile> files) {
   const int count = std::max(1, options_.connections);
   running_ = count;
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) threads.emplace_back([this] { work(); });
   {
     std::unique_lock lock(mutex_);
@@ -221,8 +222,8 @@ Status Downloader::prepare(std::span<const ManifestFile> files) {
 void Downloader::work() {
   HttpSession session(options_.http);
   for (;;) {
-    auto segment = take();
-    if (!segment) fail(std::move(segment).error());
+    const auto segment = take();
+    if (!segment) fail(segment.error());
     if (!segment || !segment->has_value()) break;
     FileTask& task = *(*segment)->task;
     Status status = fetch_segment(session, **segment);

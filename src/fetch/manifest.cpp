@@ -154,12 +154,12 @@ const Manifest* known_manifest(std::string_view repo, std::string_view revision)
 }
 
 std::span<const Release> releases() {
-  static constexpr std::array<Release, 3> all = {{
+  static constexpr std::array<Release, 3> kAll = {{
       {"clef-flash", "Cloudflare/clef-flash", "17f0b0ad64efb65d273590632833508766b2aae6"},
       {"clef", "Cloudflare/clef", "2f3de3dd85f379784083b0814d997ab627200f0c"},
       {"clef-omni", "Cloudflare/clef-omni", "0db1cd2607d76a7bdb2a382f659e7b313079f84b"},
   }};
-  return all;
+  return kAll;
 }
 
 }  // namespace clef::fetch

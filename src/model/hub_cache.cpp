@@ -63,7 +63,7 @@ fs::path hub_cache_folder(const std::function<const char*(const char*)>& lookup)
     const char* text = lookup(name);
     return text == nullptr ? "" : text;
   };
-  if (const fs::path folder = value("HF_HUB_CACHE"); !folder.empty()) return folder;
+  if (fs::path folder = value("HF_HUB_CACHE"); !folder.empty()) return folder;
   if (const fs::path home = value("HF_HOME"); !home.empty()) return home / "hub";
   if (const fs::path cache = value("XDG_CACHE_HOME"); !cache.empty()) return cache / "huggingface/hub";
   if (const fs::path home = value("HOME"); !home.empty()) return home / ".cache/huggingface/hub";
@@ -102,7 +102,7 @@ Result<fs::path> find_model(const fs::path& named, const fs::path& hub_cache) {
     if (snapshots.size() == 1) return folder / "snapshots" / snapshots.front();
   }
   std::string list;
-  for (const std::string& commit : snapshots) list += "\n  " + repo + "@" + commit;
+  for (const std::string& commit : snapshots) list += fmt::format("\n  {}@{}", repo, commit);
   return Error{Errc::io, fmt::format("{}: the hub's cache has not this revision of {}, but:{}", text, repo, list)};
 }
 

@@ -67,7 +67,7 @@ class FetchTest(unittest.TestCase):
 
     def environment(self, **more):
         kept = {"PATH": os.environ["PATH"], "HOME": self.work, "HF_ENDPOINT": self.hub.url}
-        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LD_LIBRARY_PATH"):
+        for name in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS", "LD_LIBRARY_PATH"):
             if name in os.environ:
                 kept[name] = os.environ[name]
         kept.update(more)
