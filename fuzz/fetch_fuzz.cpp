@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "fetch/fetch.h"
 #include "fetch/hub.h"
 #include "fetch/manifest.h"
 #include "fetch/url.h"
