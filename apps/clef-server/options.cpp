@@ -211,6 +211,7 @@ void declare_access(Flags& flags, Options& o) {
   flags.toggle("--insecure", "listen beyond this machine without keys", [&] { o.is_insecure = true; });
   flags.list("--cors-origin", "ORIGIN", "", "let pages of ORIGIN use the server; repeat for several, * for all",
              [&](const std::vector<std::string>& origins) { o.service.cors_origins = origins; });
+  flags.toggle("--no-web", "no page at /", [&] { o.service.serves_web = false; });
   flags.toggle("--open-metrics", "/metrics needs no key", [&] { o.service.open_metrics = true; });
   flags.text("--access-log", "FILE", "-", "a JSON line a request; - is standard output, off is nowhere",
              [&](const std::string& text) -> Status {

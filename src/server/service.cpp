@@ -13,6 +13,7 @@
 #include "server/openai_wire.h"
 #include "server/openapi.h"
 #include "server/origin.h"
+#include "server/web_assets.h"
 #include "text/utf8.h"
 
 namespace clef::server {
@@ -206,6 +207,9 @@ std::shared_ptr<Exchange> Service::open(RequestHead head, std::string remote, st
   exchange->head = std::move(head);
   Match match = find_route(exchange->head.path);
   exchange->route = match.route;
+  if (match.route == nullptr && options_.serves_web && find_web_asset(exchange->head.path) != nullptr) {
+    exchange->route = &kWebRoute;
+  }
   exchange->path_model = std::move(match.model);
   exchange->wire = wire_of(exchange->head.path);
   return exchange;
@@ -348,6 +352,9 @@ Response Service::answer_get(const Exchange& exchange) {
       break;
     case RouteId::openapi:
       response.body = openapi_document(options_.version);
+      break;
+    case RouteId::web:
+      response = web_response(*find_web_asset(exchange.head.path), exchange.head);
       break;
     case RouteId::systemone:
     case RouteId::batch:

@@ -39,6 +39,7 @@ struct ServiceOptions {
   std::chrono::milliseconds stall_limit{120'000};  // a pass that runs longer makes the device unhealthy
   std::vector<std::string> cors_origins;           // "*" is all
   bool open_metrics = false;                       // /metrics needs no key
+  bool serves_web = true;                          // the page at "/"
 };
 
 // The engine as the service sees it: so tests can hold it, and the fuzzer can do without.
