@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "model/config.h"
 #include "ops/decorators/timed_pass.h"
+#include "record/encode.h"
 
 namespace clef::bench {
 
@@ -27,6 +29,17 @@ std::string machine_name();
 // A table of what each op took, beside the whole's seconds and the machine's peak.
 void print_op_times(const OpTimes& times, double seconds, double peak_flops);
 
+// A record of `tokens` tokens, at least 64, with one question of three options near its end.
+EncodedRecord make_record(std::int64_t tokens, std::int64_t vocab_size, std::uint32_t seed);
+// An image two patches high; the arithmetic depends on the number of patches, a multiple of 4, alone.
+EncodedMedia make_image(std::int64_t patches, const VisionConfig& config);
+// One such image and `tokens` tokens of text.
+EncodedRecord make_image_record(std::int64_t patches, std::int64_t tokens, const VisionConfig& config,
+                                std::int64_t vocab_size);
+
+int bench_engine(const Settings& settings, const std::string& device, const std::string& model,
+                 const std::vector<int>& tokens, const std::vector<int>& batches, const std::vector<int>& patches,
+                 bool by_op);
 int bench_linear(const Settings& settings, const std::vector<int>& rows);
 int bench_forward(const Settings& settings, const std::string& model, const std::vector<int>& tokens);
 int bench_image(const Settings& settings, const std::string& path);

@@ -13,26 +13,6 @@ namespace clef::bench {
 
 namespace {
 
-// A record of exactly `tokens` tokens with one question of three options near its end.
-EncodedRecord make_record(std::int64_t tokens, std::int64_t vocab_size) {
-  EncodedRecord record;
-  std::uint32_t state = 1;
-  for (std::int64_t t = 0; t < tokens; ++t) {
-    state = state * 1664525U + 1013904223U;
-    record.input_ids.push_back(static_cast<std::int32_t>(state % static_cast<std::uint32_t>(vocab_size)));
-  }
-  EncodedQuestion question;
-  question.id = "q";
-  question.type = QuestionType::choice;
-  question.span = {.first = tokens - 60, .count = 8};
-  for (std::int64_t k = 0; k < 3; ++k) {
-    question.option_spans.push_back({.first = tokens - 50 + 12 * k, .count = 8});
-    question.option_ids.push_back(std::to_string(k));
-  }
-  record.questions.push_back(std::move(question));
-  return record;
-}
-
 long peak_resident_mib() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -69,18 +49,23 @@ int bench_forward(const Settings& settings, const std::string& model, const std:
       std::fprintf(stderr, "clef-bench: --tokens: expected at least 64, got %d\n", count);
       return 2;
     }
-    const EncodedRecord record = make_record(count, file->config.text.vocab_size);
+    const EncodedRecord record = make_record(count, file->config.text.vocab_size, 1);
     const EncodedRecord* records[] = {&record};
     OpTimes times;
-    const auto wrap = [](std::unique_ptr<Pass> pass, void* to) -> std::unique_ptr<Pass> {
-      return std::make_unique<TimedPass>(std::move(pass), *static_cast<OpTimes*>(to));
+    struct Target {
+      Device& device;
+      OpTimes& times;
+    } target{device, times};
+    const auto wrap = [](std::unique_ptr<Pass> pass, void* context) -> std::unique_ptr<Pass> {
+      const auto& to = *static_cast<Target*>(context);
+      return std::make_unique<TimedPass>(std::move(pass), to.device, to.times);
     };
     double peak = 0;
     const double seconds = time_beside_peak(
         settings,
         [&] {
           times.clear();
-          if (auto result = (*network)->run(records, wrap, &times); !result) {
+          if (auto result = (*network)->run(records, wrap, &target); !result) {
             std::fprintf(stderr, "clef-bench: %s\n", result.error().message.c_str());
           }
         },

@@ -62,7 +62,7 @@ int bench_linear(const Settings& settings, const std::vector<int>& rows) {
             (void)pass->finish();
           },
           peak);
-      const double rate = flops(op) / seconds;
+      const double rate = flops(op, device) / seconds;
       std::printf("%8d %8ld %8ld %12.1f %12.1f %7.1f%%\n", m, static_cast<long>(shape.k), static_cast<long>(shape.n),
                   rate / 1e9, peak / 1e9, 100 * rate / peak);
       std::fflush(stdout);

@@ -10,21 +10,6 @@ namespace clef::bench {
 
 namespace {
 
-// An image two patches high; the arithmetic depends on the number of patches alone.
-EncodedRecord make_record(std::int64_t patches, const VisionConfig& config) {
-  EncodedMedia image;
-  image.grid_h = 2;
-  image.grid_w = patches / 2;
-  image.token_spans = {{.first = 0, .count = patches / 4}};
-  image.patches.resize(static_cast<std::size_t>(patches * config.patch_width()));
-  std::uint32_t state = 1;
-  for (std::uint8_t& level : image.patches)
-    level = static_cast<std::uint8_t>((state = state * 1664525U + 1013904223U) >> 24);
-  EncodedRecord record;
-  record.media.push_back(std::move(image));
-  return record;
-}
-
 Status run(const Settings& settings, const std::string& model, const std::vector<int>& sizes) {
   const auto device = TRY(open_cpu_device({.num_threads = settings.num_threads, .kernels = settings.kernels}));
   const ModelFile file = TRY(open_model(model));
@@ -37,21 +22,22 @@ Status run(const Settings& settings, const std::string& model, const std::vector
     if (patches < 4 || patches % 4 != 0) {
       return Error{Errc::bad_request, fmt::format("--patches: expected a multiple of 4, got {}", patches)};
     }
-    const EncodedRecord record = make_record(patches, config);
+    EncodedRecord record;
+    record.media.push_back(make_image(patches, config));
     const EncodedRecord* records[] = {&record};
     const std::int64_t first_tokens[] = {0};
     DeviceTables tables(*device);
     const VisionBatch batch = TRY(pack_vision(records, first_tokens, config, tables));
     Arena arena(*device);
-    TRY(arena.reset(VisionScratch::bytes(config, patches)));
-    const VisionScratch scratch = VisionScratch::take(config, patches, arena);
+    TRY(arena.reset(VisionScratch::bytes(config, patches, device->activation_dtype())));
+    const VisionScratch scratch = VisionScratch::take(config, patches, device->activation_dtype(), arena);
     OpTimes times;
     double peak = 0;
     const double seconds = time_beside_peak(
         settings,
         [&] {
           times.clear();
-          TimedPass pass(device->begin(), times);
+          TimedPass pass(device->begin(), *device, times);
           tower.forward(pass, batch, scratch);
           (void)pass.finish();
         },

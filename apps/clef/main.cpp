@@ -81,7 +81,7 @@ int run(const std::vector<std::string>& arguments) {
   }
 
   const Stopwatch load_watch;
-  auto device = open_device({.num_threads = options.num_threads});
+  auto device = open_device({.device = options.device, .num_threads = options.num_threads});
   if (!device) {
     complain(device.error().message);
     return kFailure;

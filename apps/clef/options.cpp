@@ -75,6 +75,7 @@ void declare(CLI::App& app, Options& options) {
   app.add_flag("--timings", options.timings);
   app.add_flag("--strict", options.strict);
   app.add_flag("--truncate,!--no-truncate", options.truncate);
+  app.add_option("--device", options.device);
   add_whole_number(app, "--threads", 1, kMaxThreads,
                    [&](std::int64_t n) { options.num_threads = static_cast<int>(n); });
   add_whole_number(app, "--batch", 1, kMaxBatch, [&](std::int64_t n) { options.batch = n; });
@@ -223,6 +224,7 @@ Output:
 
 Work:
   --batch N            requests packed in one pass of the network, 1 to 256 (default 1). The answers are the same
+  --device NAME        auto, cpu, cuda or cuda:N (default auto: the first GPU that can be used, or else the CPU)
   --threads N          threads, 1 to 1024 (default: one a CPU that this process may use). The answers are the same
 
   -h, --help           this text

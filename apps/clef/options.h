@@ -25,6 +25,7 @@ struct Options {
   bool truncate = false;
   bool logits = false;
   bool timings = false;
+  std::string device = "auto";
   int num_threads = 0;  // 0: one a CPU
   std::int64_t batch = 1;
   std::int64_t max_length = 16384;

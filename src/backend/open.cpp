@@ -2,16 +2,66 @@
 
 #include "backend/cpu/cpu_device.h"
 #include "backend/cpu/kernels/kernels.h"
+#include "base/whole_number.h"
+
+#if CLEF_WITH_CUDA
+#include "backend/cuda/cuda_device.h"
+#endif
 
 namespace clef {
 
-Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options) {
-  if (options.device == "auto" || options.device == "cpu") {
-    return open_cpu_device({.num_threads = options.num_threads, .kernels = options.cpu_kernels});
-  }
-  return Error{Errc::unsupported, fmt::format("device: expected auto or cpu, got '{}'", options.device)};
+namespace {
+
+Result<std::unique_ptr<Device>> open_cpu(const DeviceOptions& options) {
+  return open_cpu_device({.num_threads = options.num_threads, .kernels = options.cpu_kernels});
 }
 
-std::string describe_backends() { return fmt::format("cpu: {} kernels\n", cpu::best_kernels().name); }
+#if CLEF_WITH_CUDA
+constexpr std::string_view kDevices = "auto, cpu, cuda or cuda:N";
+
+Result<std::unique_ptr<Device>> open_cuda(const DeviceOptions& options, int index) {
+  return open_cuda_device({.index = index, .num_threads = options.num_threads});
+}
+bool has_gpu() {
+  const auto gpus = list_cuda_gpus();
+  return gpus && !gpus->empty() && gpus->front().major >= 8;
+}
+std::string describe_cuda() {
+  const auto gpus = list_cuda_gpus();
+  if (!gpus) return gpus.error().message + "\n";
+  std::string text;
+  for (std::size_t i = 0; i < gpus->size(); ++i) {
+    const CudaGpu& gpu = (*gpus)[i];
+    text += fmt::format("cuda:{}: {}, sm_{}{}, {:.0f} GiB\n", i, gpu.name, gpu.major, gpu.minor,
+                        static_cast<double>(gpu.total_bytes) / 0x1p30);
+  }
+  return text;
+}
+#else
+constexpr std::string_view kDevices = "auto or cpu: this build has no CUDA";
+
+Result<std::unique_ptr<Device>> open_cuda(const DeviceOptions&, int) {
+  return Error{Errc::unsupported, "device: expected auto or cpu, got cuda, which this build does not have"};
+}
+bool has_gpu() { return false; }
+std::string describe_cuda() { return "cuda: not in this build\n"; }
+#endif
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options) {
+  if (options.device == "cpu") return open_cpu(options);
+  if (options.device == "auto") return has_gpu() ? open_cuda(options, 0) : open_cpu(options);
+  if (options.device == "cuda") return open_cuda(options, 0);
+  if (options.device.starts_with("cuda:")) {
+    const auto index = whole_number(options.device.substr(5), 0, 1023);
+    if (index) return open_cuda(options, static_cast<int>(*index));
+  }
+  return Error{Errc::unsupported, fmt::format("device: expected {}, got '{}'", kDevices, options.device)};
+}
+
+std::string describe_backends() {
+  return fmt::format("cpu: {} kernels\n{}", cpu::best_kernels().name, describe_cuda());
+}
 
 }  // namespace clef

@@ -11,19 +11,13 @@ namespace {
 // Calls `take` for the matrices of each part, in order; the parts' memory starts at the same place.
 template <typename Take>
 void each_part(DecoderScratch& s, const TextConfig& config, Take take) {
-  take(0, s.qkv, config.conv_width());
-  take(0, s.z, config.value_width());
-  take(0, s.b, config.linear_num_value_heads);
-  take(0, s.a, config.linear_num_value_heads);
+  take(0, s.qkvz, config.conv_width() + config.value_width());
   take(0, s.query, config.key_width());
   take(0, s.key, config.key_width());
   take(0, s.value, config.value_width());
   take(0, s.mixed, config.value_width());
   take(0, s.gated, config.value_width());
-  take(1, s.q_gate, 2 * config.query_width());
-  take(1, s.k_raw, config.kv_width());
-  take(1, s.k, config.kv_width());
-  take(1, s.v, config.kv_width());
+  take(1, s.qgkv, 2 * config.query_width() + 2 * config.kv_width());
   take(1, s.q, config.query_width());
   take(1, s.attended, config.query_width());
   take(2, s.activated, config.intermediate_size);
@@ -31,29 +25,38 @@ void each_part(DecoderScratch& s, const TextConfig& config, Take take) {
 
 }  // namespace
 
-std::size_t DecoderScratch::bytes(const TextConfig& config, std::int64_t tokens) {
+std::size_t DecoderScratch::bytes(const TextConfig& config, std::int64_t tokens, DType activation) {
   DecoderScratch unused;
   std::size_t parts[3] = {};
   each_part(unused, config,
-            [&](int part, Tensor&, std::int64_t cols) { parts[part] += Arena::bytes_for(tokens, cols); });
-  return residual_bytes(config, tokens) + std::max({parts[0], parts[1], parts[2]});
+            [&](int part, Tensor&, std::int64_t cols) { parts[part] += Arena::bytes_for(tokens, cols, activation); });
+  return residual_bytes(config, tokens, activation) + Arena::bytes_for(tokens, 2 * config.linear_num_value_heads) +
+         std::max({parts[0], parts[1], parts[2]});
 }
 
-std::size_t DecoderScratch::residual_bytes(const TextConfig& config, std::int64_t tokens) {
-  return 2 * Arena::bytes_for(tokens, config.hidden_size);
+std::size_t DecoderScratch::residual_bytes(const TextConfig& config, std::int64_t tokens, DType activation) {
+  return Arena::bytes_for(tokens, config.hidden_size) + Arena::bytes_for(tokens, config.hidden_size, activation);
 }
 
-DecoderScratch DecoderScratch::take(const TextConfig& config, std::int64_t tokens, Arena& arena) {
+DecoderScratch DecoderScratch::take(const TextConfig& config, std::int64_t tokens, DType activation, Arena& arena) {
   DecoderScratch s;
   s.residual = arena.take(tokens, config.hidden_size);
-  s.normed = arena.take(tokens, config.hidden_size);
+  s.normed = arena.take(tokens, config.hidden_size, activation);
+  s.ba = arena.take(tokens, 2 * config.linear_num_value_heads);
+  s.b = s.ba.col_range(0, config.linear_num_value_heads);
+  s.a = s.ba.col_range(config.linear_num_value_heads, config.linear_num_value_heads);
   const std::size_t start = arena.mark();
   int part_before = 0;
   each_part(s, config, [&](int part, Tensor& tensor, std::int64_t cols) {
     if (part != part_before) arena.rewind(start);
     part_before = part;
-    tensor = arena.take(tokens, cols);
+    tensor = arena.take(tokens, cols, activation);
   });
+  s.qkv = s.qkvz.col_range(0, config.conv_width());
+  s.z = s.qkvz.col_range(config.conv_width(), config.value_width());
+  s.q_gate = s.qgkv.col_range(0, 2 * config.query_width());
+  s.k = s.qgkv.col_range(2 * config.query_width(), config.kv_width());
+  s.v = s.qgkv.col_range(2 * config.query_width() + config.kv_width(), config.kv_width());
   return s;
 }
 
@@ -76,10 +79,8 @@ Result<GatedDeltaNet> GatedDeltaNet::load(const DeltaNetWeights& weights, const 
 }
 
 void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const std::string& name) const {
-  pass.run(Linear{.y = s.qkv, .x = s.normed, .w = in_qkv_, .bias = {}});
-  pass.run(Linear{.y = s.z, .x = s.normed, .w = in_z_, .bias = {}});
-  pass.run(Linear{.y = s.b, .x = s.normed, .w = in_b_, .bias = {}});
-  pass.run(Linear{.y = s.a, .x = s.normed, .w = in_a_, .bias = {}});
+  pass.run(Projections{.y = s.qkvz, .x = s.normed, .first = in_qkv_, .second = in_z_, .third = {}});
+  pass.run(Projections{.y = s.ba, .x = s.normed, .first = in_b_, .second = in_a_, .third = {}});
   pass.mark(name, "in_proj_qkv", s.qkv);
   pass.mark(name, "in_proj_z", s.z);
   pass.mark(name, "in_proj_b", s.b);
@@ -122,16 +123,14 @@ Result<GatedAttention> GatedAttention::load(const AttentionWeights& weights, con
 }
 
 void GatedAttention::forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const std::string& name) const {
-  pass.run(Linear{.y = s.q_gate, .x = s.normed, .w = q_gate_, .bias = {}});
-  pass.run(Linear{.y = s.k_raw, .x = s.normed, .w = k_, .bias = {}});
-  pass.run(Linear{.y = s.v, .x = s.normed, .w = v_, .bias = {}});
+  pass.run(Projections{.y = s.qgkv, .x = s.normed, .first = q_gate_, .second = k_, .third = v_});
   pass.mark(name, "q_proj", s.q_gate);
-  pass.mark(name, "k_proj", s.k_raw);
+  pass.mark(name, "k_proj", s.k);
   pass.mark(name, "v_proj", s.v);
   pass.run(QkNormRope{.q = s.q,
                       .k = s.k,
                       .q_gate = s.q_gate,
-                      .k_raw = s.k_raw,
+                      .k_raw = s.k,
                       .q_gain = q_norm_,
                       .k_gain = k_norm_,
                       .cos = batch.cos,
@@ -187,8 +186,8 @@ void Decoder::forward(Pass& pass, const Batch& batch, const DecoderScratch& s) c
     pass.run(LinearAdd{.y = s.residual, .x = s.activated, .w = layer.down, .bias = {}});
     pass.mark(layer.name, {}, s.residual);
   }
-  pass.run(RmsNorm{.y = s.normed, .x = s.residual, .gain = norm_, .eps = eps_});
-  pass.mark("hidden", {}, s.normed);
+  pass.run(RmsNorm{.y = s.residual, .x = s.residual, .gain = norm_, .eps = eps_});  // in f32: the head wants it so
+  pass.mark("hidden", {}, s.residual);
 }
 
 }  // namespace clef

@@ -15,29 +15,32 @@
 
 namespace clef {
 
-// Activations of one forward pass over the backbone, all f32; what only one sublayer needs shares memory.
+// Activations of one forward pass over the backbone, of the type asked for where no other stands; what only one
+// sublayer needs shares memory.
 struct DecoderScratch {
-  Tensor residual;  // [tokens, hidden]
+  Tensor residual;  // [tokens, hidden]  f32
   Tensor normed;    // [tokens, hidden]
   // Gated DeltaNet
-  Tensor qkv;         // [tokens, conv_width], straight from the product
-  Tensor z;           // [tokens, value_width]
-  Tensor b, a;        // [tokens, value heads]
+  Tensor qkvz;        // [tokens, conv_width + value_width], straight from the products
+  Tensor qkv, z;      // its columns
+  Tensor ba;          // [tokens, 2 * value heads]  f32
+  Tensor b, a;        // its columns
   Tensor query, key;  // [tokens, key_width], after convolution and norm
   Tensor value;       // [tokens, value_width]
   Tensor mixed;       // [tokens, value_width]
   Tensor gated;       // [tokens, value_width]
   // Gated attention
-  Tensor q_gate;       // [tokens, 2 * query_width]
-  Tensor k_raw, k, v;  // [tokens, kv_width]
+  Tensor qgkv;         // [tokens, 2 * query_width + 2 * kv_width], straight from the products
+  Tensor q_gate;       // its columns: per head the query, then the gate
+  Tensor k, v;         // its columns; k is normalised and rotated where it lies
   Tensor q, attended;  // [tokens, query_width]
   // MLP
   Tensor activated;  // [tokens, intermediate]
 
   // Residual and normed come first; what follows them is free until the first layer.
-  static std::size_t bytes(const TextConfig& config, std::int64_t tokens);
-  static std::size_t residual_bytes(const TextConfig& config, std::int64_t tokens);
-  static DecoderScratch take(const TextConfig& config, std::int64_t tokens, Arena& arena);
+  static std::size_t bytes(const TextConfig& config, std::int64_t tokens, DType activation);
+  static std::size_t residual_bytes(const TextConfig& config, std::int64_t tokens, DType activation);
+  static DecoderScratch take(const TextConfig& config, std::int64_t tokens, DType activation, Arena& arena);
 };
 
 class GatedDeltaNet {
@@ -77,7 +80,7 @@ class Decoder {
 
   // The tokens' embeddings, in s.residual; rows of the vision tower may then replace some of them.
   void embed(Pass& pass, const Batch& batch, const DecoderScratch& s) const;
-  // From the embeddings; leaves the hidden states after the final norm in s.normed, [tokens, hidden].
+  // From the embeddings; leaves the hidden states after the final norm in s.residual, [tokens, hidden].
   void forward(Pass& pass, const Batch& batch, const DecoderScratch& s) const;
 
  private:

@@ -19,7 +19,8 @@ class Network {
   // `file`'s mappings and `device` must outlive the network.
   static Result<std::unique_ptr<Network>> load(const ModelFile& file, Device& device);
 
-  // One forward pass over all records. The outer error is the pass's; the inner ones are the records'.
+  // One forward pass over all records. The outer error is the pass's; the inner ones are the records'. A record whose
+  // values left the range of the device's activations is run once more, alone and in f32.
   // `wrap`, when given, puts a decorator around the pass.
   using Wrap = std::unique_ptr<Pass> (*)(std::unique_ptr<Pass> pass, void* context);
   Result<std::vector<Result<Decisions>>> run(std::span<const EncodedRecord* const> records, Wrap wrap = nullptr,
@@ -30,6 +31,8 @@ class Network {
 
  private:
   Network(const ModelFile& file, Device& device);
+  Result<std::vector<Result<Decisions>>> run(std::span<const EncodedRecord* const> records, DType activation, Wrap wrap,
+                                             void* context);
   ModelConfig config_;
   Device& device_;
   WeightLoader loader_;

@@ -85,13 +85,14 @@ void append(Lists& lists, const VisionConfig& config, const EncodedMedia& media,
 }
 
 template <typename Take>
-void each_matrix(VisionScratch& s, const VisionConfig& config, std::int64_t patches, Take take) {
+void each_matrix(VisionScratch& s, const VisionConfig& config, std::int64_t patches, DType activation, Take take) {
   const std::int64_t merged = patches / (config.spatial_merge_size * config.spatial_merge_size);
-  for (Tensor* t : {&s.x, &s.normed, &s.attended}) take(*t, patches, config.hidden_size);
-  take(s.qkv, patches, 3 * config.hidden_size);
-  take(s.inner, patches, config.intermediate_size);
-  take(s.merger_inner, merged, config.merge_width());
-  take(s.out, merged, config.out_hidden_size);
+  take(s.x, patches, config.hidden_size, DType::f32);
+  for (Tensor* t : {&s.normed, &s.attended}) take(*t, patches, config.hidden_size, activation);
+  take(s.qkv, patches, 3 * config.hidden_size, activation);
+  take(s.inner, patches, config.intermediate_size, activation);
+  take(s.merger_inner, merged, config.merge_width(), activation);
+  take(s.out, merged, config.out_hidden_size, DType::f32);
 }
 
 LayerNorm layer_norm(const Tensor& y, const Tensor& x, const DeviceNorm& norm) {
@@ -122,18 +123,20 @@ Result<VisionBatch> pack_vision(std::span<const EncodedRecord* const> records,
   return batch;
 }
 
-std::size_t VisionScratch::bytes(const VisionConfig& config, std::int64_t patches) {
+std::size_t VisionScratch::bytes(const VisionConfig& config, std::int64_t patches, DType activation) {
   VisionScratch unused;
   std::size_t bytes = 0;
-  each_matrix(unused, config, patches,
-              [&](Tensor&, std::int64_t rows, std::int64_t cols) { bytes += Arena::bytes_for(rows, cols); });
+  each_matrix(unused, config, patches, activation, [&](Tensor&, std::int64_t rows, std::int64_t cols, DType dtype) {
+    bytes += Arena::bytes_for(rows, cols, dtype);
+  });
   return bytes;
 }
 
-VisionScratch VisionScratch::take(const VisionConfig& config, std::int64_t patches, Arena& arena) {
+VisionScratch VisionScratch::take(const VisionConfig& config, std::int64_t patches, DType activation, Arena& arena) {
   VisionScratch s;
-  each_matrix(s, config, patches,
-              [&](Tensor& tensor, std::int64_t rows, std::int64_t cols) { tensor = arena.take(rows, cols); });
+  each_matrix(s, config, patches, activation, [&](Tensor& tensor, std::int64_t rows, std::int64_t cols, DType dtype) {
+    tensor = arena.take(rows, cols, dtype);
+  });
   return s;
 }
 

@@ -30,14 +30,15 @@ Result<VisionBatch> pack_vision(std::span<const EncodedRecord* const> records,
                                 DeviceTables& tables);
 
 struct VisionScratch {
-  Tensor x, normed, attended;  // [patches, width]
-  Tensor qkv;                  // [patches, 3 * width]
-  Tensor inner;                // [patches, intermediate]
-  Tensor merger_inner;         // [merged, merge width]
-  Tensor out;                  // [merged, out hidden]
+  Tensor x;                 // [patches, width]  f32, as `out`; the others are of the type asked for
+  Tensor normed, attended;  // [patches, width]
+  Tensor qkv;               // [patches, 3 * width]
+  Tensor inner;             // [patches, intermediate]
+  Tensor merger_inner;      // [merged, merge width]
+  Tensor out;               // [merged, out hidden]  f32
 
-  static std::size_t bytes(const VisionConfig& config, std::int64_t patches);
-  static VisionScratch take(const VisionConfig& config, std::int64_t patches, Arena& arena);
+  static std::size_t bytes(const VisionConfig& config, std::int64_t patches, DType activation);
+  static VisionScratch take(const VisionConfig& config, std::int64_t patches, DType activation, Arena& arena);
 };
 
 class VisionTower {

@@ -37,9 +37,9 @@ std::vector<double> attend(const Tensor& q, std::int64_t row, std::int64_t q_fir
 bool valid(const Attention& op) {
   const std::int64_t d = op.head_dim, tokens = op.q.rows;
   return d > 0 && op.q.cols % d == 0 && op.k.cols % d == 0 && op.k.cols > 0 && op.q.cols % op.k.cols == 0 &&
-         is_matrix(op.y, tokens, op.q.cols, DType::f32) && is_matrix(op.q, tokens, op.q.cols, DType::f32) &&
-         is_matrix(op.k, tokens, op.k.cols, DType::f32) && is_matrix(op.v, tokens, op.k.cols, DType::f32) &&
-         is_matrix(op.q_gate, tokens, 2 * op.q.cols, DType::f32) &&
+         is_activation(op.q.dtype) && is_matrix(op.y, tokens, op.q.cols, op.q.dtype) &&
+         is_matrix(op.k, tokens, op.k.cols, op.q.dtype) && is_matrix(op.v, tokens, op.k.cols, op.q.dtype) &&
+         op.k.stride == op.v.stride && is_matrix(op.q_gate, tokens, 2 * op.q.cols, op.q.dtype) &&
          is_vector(op.cu_seqlens, op.cu_seqlens.cols, DType::i32) && op.cu_seqlens.cols >= 2;
 }
 
@@ -61,9 +61,11 @@ void define(const Attention& op) {
 
 bool valid(const CrossAttention& op) {
   const std::int64_t d = op.head_dim;
-  return d > 0 && op.q.cols % d == 0 && is_matrix(op.y, op.q.rows, op.q.cols, DType::f32) && op.q.dtype == DType::f32 &&
-         is_matrix(op.k, op.k.rows, op.q.cols, DType::f32) && is_matrix(op.v, op.k.rows, op.q.cols, DType::f32) &&
-         op.cu_queries.cols >= 2 && is_vector(op.cu_queries, op.cu_queries.cols, DType::i32) &&
+  const DType type = op.q.dtype;
+  return d > 0 && op.q.cols % d == 0 && is_activation(type) && is_matrix(op.y, op.q.rows, op.q.cols, type) &&
+         is_matrix(op.k, op.k.rows, op.q.cols, type) && is_matrix(op.v, op.k.rows, op.q.cols, type) &&
+         op.k.stride == op.v.stride && op.cu_queries.cols >= 2 &&
+         is_vector(op.cu_queries, op.cu_queries.cols, DType::i32) &&
          is_vector(op.cu_keys, op.cu_queries.cols, DType::i32);
 }
 

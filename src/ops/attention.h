@@ -15,10 +15,10 @@ inline constexpr std::int64_t kAttentionBlock = 64;
 // Query head h reads key head h * kv_heads / q_heads (rounded down).      Source: Qwen3_5Attention.forward.
 struct Attention {
   static constexpr std::string_view name = "attention";
-  Out y;          // [tokens, q_heads * head_dim]      f32
-  In q;           // [tokens, q_heads * head_dim]      f32
-  In k, v;        // [tokens, kv_heads * head_dim]     f32
-  In q_gate;      // [tokens, q_heads * 2 * head_dim]  f32: the gate lies behind each head's query
+  Out y;          // [tokens, q_heads * head_dim]      activation
+  In q;           // [tokens, q_heads * head_dim]      activation
+  In k, v;        // [tokens, kv_heads * head_dim]     activation, rows equally far apart
+  In q_gate;      // [tokens, q_heads * 2 * head_dim]  activation: the gate lies behind each head's query
   In cu_seqlens;  // [1, sequences + 1]  i32, first token of each sequence, then the token count
   std::int64_t head_dim = 0;
   auto tensors() const { return std::tie(y, q, k, v, q_gate, cu_seqlens); }
@@ -30,9 +30,9 @@ void define(const Attention& op);
 // Source: nn.MultiheadAttention in the head; Qwen3_5VisionAttention.
 struct CrossAttention {
   static constexpr std::string_view name = "cross_attention";
-  Out y;          // [queries, heads * head_dim]  f32
-  In q;           // [queries, heads * head_dim]  f32
-  In k, v;        // [keys, heads * head_dim]     f32
+  Out y;          // [queries, heads * head_dim]  activation
+  In q;           // [queries, heads * head_dim]  activation
+  In k, v;        // [keys, heads * head_dim]     activation, rows equally far apart
   In cu_queries;  // [1, segments + 1]  i32
   In cu_keys;     // [1, segments + 1]  i32
   std::int64_t head_dim = 0;

@@ -1,5 +1,8 @@
 #include "ops/cost.h"
 
+#include <span>
+#include <vector>
+
 namespace clef {
 
 namespace {
@@ -8,21 +11,29 @@ double count(std::int64_t a, std::int64_t b, std::int64_t c) {
   return 2.0 * static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
 }
 
-// The sum over sequences of queries times keys, from tables the host can read.
-double pairs(const Tensor& cu_queries, const Tensor& cu_keys, bool causal) {
-  double total = 0;
-  for (std::int64_t s = 0; s + 1 < cu_queries.cols; ++s) {
-    const auto length = [s](const Tensor& cu) {
-      return static_cast<double>(cu.row<const std::int32_t>(0)[s + 1] - cu.row<const std::int32_t>(0)[s]);
-    };
-    const double queries = length(cu_queries);
-    total += causal ? queries * (queries + 1) / 2 : queries * length(cu_keys);
-  }
-  return total;
+// The lengths that cumulative starts [1, n + 1] tell of; zeros from a device that is lost.
+std::vector<double> lengths(const Tensor& starts, Device& device) {
+  std::vector<std::int32_t> values(static_cast<std::size_t>(starts.cols), 0);
+  if (!device.download(std::as_writable_bytes(std::span(values)), starts)) values.assign(values.size(), 0);
+  std::vector<double> result;
+  for (std::size_t i = 1; i < values.size(); ++i) result.push_back(static_cast<double>(values[i] - values[i - 1]));
+  return result;
 }
 
 struct Flops {
+  Device& device;
+
+  // The sum over sequences of queries times keys.
+  double pairs(const Tensor& cu_queries, const Tensor& cu_keys, bool causal) const {
+    const std::vector<double> queries = lengths(cu_queries, device), keys = lengths(cu_keys, device);
+    double total = 0;
+    for (std::size_t s = 0; s < queries.size(); ++s) {
+      total += queries[s] * (causal ? (queries[s] + 1) / 2 : keys[s]);
+    }
+    return total;
+  }
   double operator()(const Linear& op) const { return count(op.y.rows, op.w.rows, op.w.cols); }
+  double operator()(const Projections& op) const { return count(op.y.rows, op.y.cols, op.x.cols); }
   double operator()(const LinearAdd& op) const { return count(op.y.rows, op.w.rows, op.w.cols); }
   double operator()(const LinearGelu& op) const { return count(op.y.rows, op.w.rows, op.w.cols); }
   double operator()(const PatchEmbed& op) const { return count(op.y.rows, op.w.rows, op.w.cols); }
@@ -45,6 +56,6 @@ struct Flops {
 
 }  // namespace
 
-double flops(const Op& op) { return std::visit(Flops{}, op); }
+double flops(const Op& op, Device& device) { return std::visit(Flops{device}, op); }
 
 }  // namespace clef

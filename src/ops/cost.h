@@ -1,12 +1,13 @@
 // What an op costs at least, for tables of speed.
 #pragma once
 
+#include "ops/device.h"
 #include "ops/op.h"
 
 namespace clef {
 
 // Floating point operations, an fma counting two: of the products only, since the rest is small beside them.
-// Causal attention counts the keys that each query sees.
-double flops(const Op& op);
+// Causal attention counts the keys that each query sees, which the device is asked for.
+double flops(const Op& op, Device& device);
 
 }  // namespace clef

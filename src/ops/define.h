@@ -30,7 +30,11 @@ inline std::int64_t int_at(const Tensor& t, std::int64_t row, std::int64_t col) 
   return t.row<const std::int32_t>(row)[col];
 }
 inline void put(const Tensor& t, std::int64_t row, std::int64_t col, double value) {
-  t.row<float>(row)[col] = static_cast<float>(value);
+  if (t.dtype == DType::f16) {
+    t.row<std::uint16_t>(row)[col] = f32_to_f16(static_cast<float>(value));
+  } else {
+    t.row<float>(row)[col] = static_cast<float>(value);
+  }
 }
 
 inline double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }

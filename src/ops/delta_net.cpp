@@ -8,11 +8,12 @@ namespace clef {
 
 bool valid(const ShortConv& op) {
   const std::int64_t d = op.head_dim, tokens = op.x.rows;
-  return d > 0 && op.q.cols % d == 0 && op.k.cols == op.q.cols && is_matrix(op.q, tokens, op.q.cols, DType::f32) &&
-         is_matrix(op.k, tokens, op.k.cols, DType::f32) && is_matrix(op.v, tokens, op.v.cols, DType::f32) &&
-         is_matrix(op.x, tokens, op.q.cols + op.k.cols + op.v.cols, DType::f32) && op.weight.rows >= 1 &&
-         is_matrix(op.weight, op.weight.rows, op.x.cols, DType::f32) && op.cu_seqlens.cols >= 2 &&
-         is_vector(op.cu_seqlens, op.cu_seqlens.cols, DType::i32);
+  const DType type = op.x.dtype;
+  return d > 0 && op.q.cols % d == 0 && op.k.cols == op.q.cols && is_activation(type) &&
+         is_matrix(op.q, tokens, op.q.cols, type) && is_matrix(op.k, tokens, op.k.cols, type) &&
+         is_matrix(op.v, tokens, op.v.cols, type) && is_matrix(op.x, tokens, op.q.cols + op.k.cols + op.v.cols, type) &&
+         op.weight.rows >= 1 && is_matrix(op.weight, op.weight.rows, op.x.cols, DType::f32) &&
+         op.cu_seqlens.cols >= 2 && is_vector(op.cu_seqlens, op.cu_seqlens.cols, DType::i32);
 }
 
 void define(const ShortConv& op) {
@@ -30,7 +31,7 @@ void define(const ShortConv& op) {
         }
         row[static_cast<std::size_t>(c)] = silu(sum);
       }
-      const auto normalised = [&](const Tensor& y, std::int64_t x_first, double scale) {
+      const auto normalised = [&](const Tensor& y, std::int64_t x_first) {
         for (std::int64_t h = 0; h < y.cols; h += d) {
           double squares = 1e-6;
           for (std::int64_t c = 0; c < d; ++c) {
@@ -38,12 +39,12 @@ void define(const ShortConv& op) {
             squares += value * value;
           }
           for (std::int64_t c = 0; c < d; ++c) {
-            put(y, t, h + c, row[static_cast<std::size_t>(x_first + h + c)] / std::sqrt(squares) * scale);
+            put(y, t, h + c, row[static_cast<std::size_t>(x_first + h + c)] / std::sqrt(squares));
           }
         }
       };
-      normalised(op.q, 0, 1.0 / std::sqrt(static_cast<double>(d)));
-      normalised(op.k, op.q.cols, 1.0);
+      normalised(op.q, 0);
+      normalised(op.k, op.q.cols);
       for (std::int64_t c = 0; c < op.v.cols; ++c) put(op.v, t, c, row[static_cast<std::size_t>(2 * op.q.cols + c)]);
     }
   }
@@ -53,11 +54,12 @@ bool valid(const DeltaNet& op) {
   const std::int64_t d = op.head_dim, n = op.value_dim, tokens = op.q.rows;
   if (d <= 0 || n <= 0 || op.q.cols % d != 0 || op.v.cols % n != 0) return false;
   const std::int64_t heads = op.v.cols / n;
-  return op.q.cols > 0 && heads % (op.q.cols / d) == 0 && is_matrix(op.y, tokens, op.v.cols, DType::f32) &&
-         is_matrix(op.q, tokens, op.q.cols, DType::f32) && is_matrix(op.k, tokens, op.q.cols, DType::f32) &&
-         is_matrix(op.v, tokens, op.v.cols, DType::f32) && is_matrix(op.b, tokens, heads, DType::f32) &&
-         is_matrix(op.a, tokens, heads, DType::f32) && is_vector(op.neg_exp_a_log, heads) &&
-         is_vector(op.dt_bias, heads) && op.cu_seqlens.cols >= 2 &&
+  const DType type = op.q.dtype;
+  return op.q.cols > 0 && heads % (op.q.cols / d) == 0 && is_activation(type) &&
+         is_matrix(op.y, tokens, op.v.cols, type) && is_matrix(op.k, tokens, op.q.cols, type) &&
+         is_matrix(op.v, tokens, op.v.cols, type) && is_matrix(op.b, tokens, heads, DType::f32) &&
+         is_matrix(op.a, tokens, heads, DType::f32) && op.a.stride == op.b.stride &&
+         is_vector(op.neg_exp_a_log, heads) && is_vector(op.dt_bias, heads) && op.cu_seqlens.cols >= 2 &&
          is_vector(op.cu_seqlens, op.cu_seqlens.cols, DType::i32);
 }
 
@@ -88,7 +90,7 @@ void define(const DeltaNet& op) {
             cell(i, j) += at(op.k, t, kh + i) * delta[static_cast<std::size_t>(j)];
             out += cell(i, j) * at(op.q, t, kh + i);
           }
-          put(op.y, t, h * n + j, out);
+          put(op.y, t, h * n + j, out / std::sqrt(static_cast<double>(d)));
         }
       }
     }

@@ -14,12 +14,12 @@ namespace clef {
 inline constexpr std::int64_t kDeltaNetChunk = 64;
 
 // Causal depthwise convolution over each sequence, SiLU, then per head of head_dim features: q and k divided by
-// sqrt(sum of squares + 1e-6), q also by sqrt(head_dim). History before a sequence's start is zero.
+// sqrt(sum of squares + 1e-6). History before a sequence's start is zero.
 struct ShortConv {
   static constexpr std::string_view name = "short_conv";
-  Out q, k;                   // [tokens, key_heads * head_dim]      f32
-  Out v;                      // [tokens, value_heads * value_dim]   f32
-  In x;                       // [tokens, q.cols + k.cols + v.cols]  f32: query, key and value channels
+  Out q, k;                   // [tokens, key_heads * head_dim]      activation
+  Out v;                      // [tokens, value_heads * value_dim]   activation
+  In x;                       // [tokens, q.cols + k.cols + v.cols]  activation: query, key and value channels
   In weight;                  // [taps, x.cols]  f32; tap taps-1 meets the current token
   In cu_seqlens;              // [1, sequences + 1]  i32
   std::int64_t head_dim = 0;  // of q and k
@@ -30,14 +30,14 @@ void define(const ShortConv& op);
 
 // Per value head, state S [head_dim, value_dim] from zero at each sequence's start:
 //   g = neg_exp_a_log * softplus(a + dt_bias);  beta = sigmoid(b)
-//   S = e^g S;  S += k (beta (v - S^T k))^T;  y = S^T q
+//   S = e^g S;  S += k (beta (v - S^T k))^T;  y = S^T q / sqrt(head_dim)
 // Value head j reads key head j * key_heads / value_heads (rounded down).
 struct DeltaNet {
   static constexpr std::string_view name = "delta_net";
-  Out y;             // [tokens, value_heads * value_dim]  f32
-  In q, k;           // [tokens, key_heads * head_dim]     f32, normalised and scaled
-  In v;              // [tokens, value_heads * value_dim]  f32
-  In b, a;           // [tokens, value_heads]              f32
+  Out y;             // [tokens, value_heads * value_dim]  activation
+  In q, k;           // [tokens, key_heads * head_dim]     activation, of unit length
+  In v;              // [tokens, value_heads * value_dim]  activation
+  In b, a;           // [tokens, value_heads]              f32, rows equally far apart
   In neg_exp_a_log;  // [1, value_heads]  f32
   In dt_bias;        // [1, value_heads]  f32
   In cu_seqlens;     // [1, sequences + 1]  i32

@@ -21,6 +21,12 @@ class Device {
 
   virtual std::string name() const = 0;  // for people: "cpu (avx512, 2 threads)"
 
+  // What it has to say of the weights it was given, a line or none.
+  virtual std::string notes() const { return {}; }
+
+  // What activations between a layer's products are stored as.
+  virtual DType activation_dtype() const { return DType::f32; }
+
   // Memory that is not cleared. Errc::out_of_memory.
   virtual Result<std::unique_ptr<Buffer>> allocate(std::size_t bytes) = 0;
 
@@ -28,7 +34,8 @@ class Device {
   // must outlive the device: a machine that can read it in place makes no copy.
   virtual Result<Tensor> adopt(std::span<const std::byte> mapped, const Tensor& shape) = 0;
 
-  // Copies between the host and a tensor with contiguous rows. bytes.size() is the tensor's size.
+  // Copies between the host, row by row without gaps, and a tensor. bytes.size() is rows * cols elements. A download
+  // waits for what the device was given to do.
   virtual Status upload(const Tensor& to, std::span<const std::byte> bytes) = 0;
   virtual Status download(std::span<std::byte> bytes, const Tensor& from) = 0;
 

@@ -22,9 +22,13 @@ struct InOut : Tensor {
 inline bool is_matrix(const Tensor& t, std::int64_t rows, std::int64_t cols, DType dtype) {
   return t && t.rows == rows && t.cols == cols && t.dtype == dtype;
 }
+inline bool same_rows(const Tensor& a, const Tensor& b) { return a && b && a.rows == b.rows; }
 inline bool is_vector(const Tensor& t, std::int64_t cols, DType dtype = DType::f32) {
   return is_matrix(t, 1, cols, dtype);
 }
+// Activations between the products of a layer are f32, or f16 on a machine whose products want that (Device). All
+// activations of one op have one type, but for those that its contract calls f32.
+inline bool is_activation(DType dtype) { return dtype == DType::f32 || dtype == DType::f16; }
 inline bool is_weight(const Tensor& t, std::int64_t rows, std::int64_t cols) {
   return t && t.rows == rows && t.cols == cols && t.stride == cols &&
          (t.dtype == DType::bf16 || t.dtype == DType::f16 || t.dtype == DType::f32);

@@ -5,7 +5,7 @@
 namespace clef {
 
 bool valid(const LayerNorm& op) {
-  return is_matrix(op.y, op.x.rows, op.x.cols, DType::f32) && op.x.dtype == DType::f32 &&
+  return is_matrix(op.y, op.x.rows, op.x.cols, op.y.dtype) && is_activation(op.y.dtype) && op.x.dtype == DType::f32 &&
          is_vector(op.gain, op.x.cols) && is_vector(op.bias, op.x.cols) && op.eps > 0;
 }
 

@@ -10,7 +10,7 @@ namespace clef {
 // y = (x - mean) / sqrt(var + eps) * gain + bias, row by row, biased variance.      Source: nn.LayerNorm.
 struct LayerNorm {
   static constexpr std::string_view name = "layer_norm";
-  Out y;    // [rows, n]  f32
+  Out y;    // [rows, n]  activation
   In x;     // [rows, n]  f32
   In gain;  // [1, n]     f32
   In bias;  // [1, n]     f32

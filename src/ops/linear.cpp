@@ -9,8 +9,9 @@ namespace clef {
 namespace {
 
 bool fits(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias) {
-  return w && is_matrix(y, x.rows, w.rows, DType::f32) && is_matrix(x, y.rows, w.cols, DType::f32) &&
-         is_weight(w, w.rows, w.cols) && is_optional_vector(bias, w.rows);
+  return y && w && same_rows(y, x) && y.cols == w.rows && x.cols == w.cols && is_activation(x.dtype) &&
+         (y.dtype == x.dtype || y.dtype == DType::f32) && is_weight(w, w.rows, w.cols) &&
+         is_optional_vector(bias, w.rows);
 }
 
 double product(const Tensor& x, const Tensor& w, const Tensor& bias, std::int64_t row, std::int64_t n) {
@@ -28,15 +29,39 @@ double gelu(double x, Gelu kind) {
 }  // namespace
 
 bool valid(const Linear& op) { return fits(op.y, op.x, op.w, op.bias); }
-bool valid(const LinearAdd& op) { return fits(op.y, op.x, op.w, op.bias); }
-bool valid(const LinearGelu& op) { return fits(op.y, op.x, op.w, op.bias); }
+bool valid(const Projections& op) {
+  std::int64_t columns = 0;
+  if (!op.y || !op.first || !op.second) return false;
+  for (const Tensor& w : parts(op)) {
+    if (columns + w.rows > op.y.cols || !fits(op.y.col_range(columns, w.rows), op.x, w, {})) return false;
+    columns += w.rows;
+  }
+  return columns == op.y.cols;
+}
+bool valid(const LinearAdd& op) { return op.y.dtype == DType::f32 && fits(op.y, op.x, op.w, op.bias); }
+bool valid(const LinearGelu& op) { return op.y.dtype == op.x.dtype && fits(op.y, op.x, op.w, op.bias); }
 bool valid(const LinearSwiglu& op) {
-  return fits(op.y, op.x, op.gate, {}) && fits(op.y, op.x, op.up, {}) && op.gate.dtype == op.up.dtype;
+  return op.y.dtype == op.x.dtype && fits(op.y, op.x, op.gate, {}) && fits(op.y, op.x, op.up, {}) &&
+         op.gate.dtype == op.up.dtype;
+}
+
+std::vector<Tensor> parts(const Projections& op) {
+  std::vector<Tensor> weights = {op.first, op.second};
+  if (op.third) weights.push_back(op.third);
+  return weights;
 }
 
 void define(const Linear& op) {
   for (std::int64_t r = 0; r < op.y.rows; ++r) {
     for (std::int64_t n = 0; n < op.y.cols; ++n) definition::put(op.y, r, n, product(op.x, op.w, op.bias, r, n));
+  }
+}
+
+void define(const Projections& op) {
+  std::int64_t columns = 0;
+  for (const Tensor& w : parts(op)) {
+    define(Linear{.y = op.y.col_range(columns, w.rows), .x = op.x, .w = w, .bias = {}});
+    columns += w.rows;
   }
 }
 

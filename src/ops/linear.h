@@ -4,6 +4,7 @@
 
 #include <string_view>
 #include <tuple>
+#include <vector>
 
 #include "ops/io.h"
 
@@ -12,8 +13,8 @@ namespace clef {
 // y = x * W^T + bias
 struct Linear {
   static constexpr std::string_view name = "linear";
-  Out y;    // [rows, n]  f32
-  In x;     // [rows, k]  f32
+  Out y;    // [rows, n]  activation, or f32
+  In x;     // [rows, k]  activation
   In w;     // [n, k]     a weight
   In bias;  // [1, n]     f32, or none
   auto tensors() const { return std::tie(y, x, w, bias); }
@@ -21,11 +22,24 @@ struct Linear {
 bool valid(const Linear& op);
 void define(const Linear& op);
 
+// Two or three products of one input, side by side: y = [x * first^T, x * second^T, x * third^T]
+struct Projections {
+  static constexpr std::string_view name = "projections";
+  Out y;             // [rows, first.rows + second.rows + third.rows]  activation, or f32
+  In x;              // [rows, k]  activation
+  In first, second;  // [n_i, k]   weights
+  In third;          // [n_3, k]   a weight, or none
+  auto tensors() const { return std::tie(y, x, first, second, third); }
+};
+bool valid(const Projections& op);
+std::vector<Tensor> parts(const Projections& op);  // its weights, in the order of y's columns
+void define(const Projections& op);
+
 // y += x * W^T + bias: a sublayer's way back into the residual stream
 struct LinearAdd {
   static constexpr std::string_view name = "linear_add";
   InOut y;  // [rows, n]  f32
-  In x;     // [rows, k]  f32
+  In x;     // [rows, k]  activation
   In w;     // [n, k]     a weight
   In bias;  // [1, n]     f32, or none
   auto tensors() const { return std::tie(y, x, w, bias); }
@@ -36,8 +50,8 @@ void define(const LinearAdd& op);
 // y = silu(x * gate^T) * (x * up^T)      Source: Qwen3_5MLP.
 struct LinearSwiglu {
   static constexpr std::string_view name = "linear_swiglu";
-  Out y;    // [rows, n]  f32
-  In x;     // [rows, k]  f32
+  Out y;    // [rows, n]  activation
+  In x;     // [rows, k]  activation
   In gate;  // [n, k]     a weight
   In up;    // [n, k]     a weight
   auto tensors() const { return std::tie(y, x, gate, up); }
@@ -50,8 +64,8 @@ enum class Gelu { erf, tanh };
 // y = gelu(x * W^T + bias)      Source: nn.GELU (erf) in the head and the merger, gelu_pytorch_tanh in vision blocks.
 struct LinearGelu {
   static constexpr std::string_view name = "linear_gelu";
-  Out y;    // [rows, n]  f32
-  In x;     // [rows, k]  f32
+  Out y;    // [rows, n]  activation
+  In x;     // [rows, k]  activation
   In w;     // [n, k]     a weight
   In bias;  // [1, n]     f32, or none
   Gelu gelu = Gelu::erf;

@@ -36,9 +36,9 @@ void norm_rope(const Tensor& y, std::int64_t y_first, const Tensor& x, std::int6
 bool valid(const QkNormRope& op) {
   const std::int64_t n = op.q_gain.cols, tokens = op.q.rows;
   return n > 0 && is_vector(op.q_gain, n) && is_vector(op.k_gain, n) && op.q.cols % n == 0 && op.k.cols % n == 0 &&
-         is_matrix(op.q, tokens, op.q.cols, DType::f32) && is_matrix(op.k, tokens, op.k.cols, DType::f32) &&
-         is_matrix(op.q_gate, tokens, 2 * op.q.cols, DType::f32) &&
-         is_matrix(op.k_raw, tokens, op.k.cols, DType::f32) && op.cos.cols * 2 <= n &&
+         is_activation(op.q.dtype) && is_matrix(op.k, tokens, op.k.cols, op.q.dtype) &&
+         is_matrix(op.q_gate, tokens, 2 * op.q.cols, op.q.dtype) &&
+         is_matrix(op.k_raw, tokens, op.k.cols, op.q.dtype) && op.cos.cols * 2 <= n &&
          is_matrix(op.cos, tokens, op.cos.cols, DType::f32) && is_matrix(op.sin, tokens, op.cos.cols, DType::f32) &&
          op.eps > 0;
 }

@@ -12,10 +12,10 @@ namespace clef {
 // Source: Qwen3_5Attention.forward, apply_rotary_pos_emb.
 struct QkNormRope {
   static constexpr std::string_view name = "qk_norm_rope";
-  Out q;        // [tokens, q_heads * head_dim]      f32
-  Out k;        // [tokens, kv_heads * head_dim]     f32
-  In q_gate;    // [tokens, q_heads * 2 * head_dim]  f32: per head the query, then the gate
-  In k_raw;     // [tokens, kv_heads * head_dim]     f32
+  Out q;        // [tokens, q_heads * head_dim]      activation
+  Out k;        // [tokens, kv_heads * head_dim]     activation; may be k_raw itself
+  In q_gate;    // [tokens, q_heads * 2 * head_dim]  activation: per head the query, then the gate
+  In k_raw;     // [tokens, kv_heads * head_dim]     activation
   In q_gain;    // [1, head_dim]  f32, 1 + w
   In k_gain;    // [1, head_dim]  f32, 1 + w
   In cos, sin;  // [tokens, pairs]  f32

@@ -5,7 +5,7 @@
 namespace clef {
 
 bool valid(const RmsNorm& op) {
-  return is_matrix(op.y, op.x.rows, op.x.cols, DType::f32) && op.x.dtype == DType::f32 &&
+  return is_matrix(op.y, op.x.rows, op.x.cols, op.y.dtype) && is_activation(op.y.dtype) && op.x.dtype == DType::f32 &&
          is_vector(op.gain, op.x.cols) && op.eps > 0;
 }
 
@@ -20,8 +20,9 @@ void define(const RmsNorm& op) {
 }
 
 bool valid(const GatedRmsNorm& op) {
-  return is_matrix(op.y, op.x.rows, op.x.cols, DType::f32) && op.x.dtype == DType::f32 &&
-         is_matrix(op.z, op.x.rows, op.x.cols, DType::f32) && op.gain && op.gain.cols > 0 &&
+  const DType type = op.x.dtype;
+  return is_activation(type) && is_matrix(op.y, op.x.rows, op.x.cols, type) &&
+         is_matrix(op.z, op.x.rows, op.x.cols, type) && op.gain && op.gain.cols > 0 &&
          is_vector(op.gain, op.gain.cols) && op.x.cols % op.gain.cols == 0 && op.eps > 0;
 }
 

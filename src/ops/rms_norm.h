@@ -10,7 +10,7 @@ namespace clef {
 // y = x / sqrt(mean(x^2) + eps) * gain, row by row.      Source: Qwen3_5RMSNorm.
 struct RmsNorm {
   static constexpr std::string_view name = "rms_norm";
-  Out y;    // [rows, n]  f32
+  Out y;    // [rows, n]  activation, or x itself
   In x;     // [rows, n]  f32, the residual stream
   In gain;  // [1, n]     f32, 1 + w, added once at load
   float eps = 0;
@@ -23,9 +23,9 @@ void define(const RmsNorm& op);
 // Source: Qwen3_5RMSNormGated, the output norm of Gated DeltaNet.
 struct GatedRmsNorm {
   static constexpr std::string_view name = "gated_rms_norm";
-  Out y;    // [tokens, heads * n]  f32
-  In x;     // [tokens, heads * n]  f32
-  In z;     // [tokens, heads * n]  f32
+  Out y;    // [tokens, heads * n]  activation
+  In x;     // [tokens, heads * n]  activation
+  In z;     // [tokens, heads * n]  activation
   In gain;  // [1, n]               f32, shared by the heads
   float eps = 0;
   auto tensors() const { return std::tie(y, x, z, gain); }

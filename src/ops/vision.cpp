@@ -43,7 +43,7 @@ void define(const AddInterpolated& op) {
 
 bool valid(const Rope& op) {
   const std::int64_t head_dim = 2 * op.cos.cols;
-  return head_dim > 0 && op.x && op.x.dtype == DType::f32 && op.x.cols % head_dim == 0 &&
+  return head_dim > 0 && op.x && is_activation(op.x.dtype) && op.x.cols % head_dim == 0 &&
          is_matrix(op.cos, op.x.rows, op.cos.cols, DType::f32) && is_matrix(op.sin, op.x.rows, op.cos.cols, DType::f32);
 }
 

@@ -36,7 +36,7 @@ void define(const AddInterpolated& op);
 // Each head rotated over its whole width, feature i with feature i + head_dim / 2.
 struct Rope {
   static constexpr std::string_view name = "rope";
-  InOut x;      // [tokens, heads * head_dim]  f32
+  InOut x;      // [tokens, heads * head_dim]  activation
   In cos, sin;  // [tokens, head_dim / 2]      f32
   auto tensors() const { return std::tie(x, cos, sin); }
 };

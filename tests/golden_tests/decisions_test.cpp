@@ -22,7 +22,7 @@ struct Bounds {
 };
 
 std::unique_ptr<Engine> open_engine(const std::string& model) {
-  auto device = open_device({.num_threads = 2});
+  auto device = open_device({.device = "cpu", .num_threads = 2});
   auto engine = Engine::open(test_data_path(model), std::move(device).value(), {});
   if (!engine) throw std::runtime_error(engine.error().message);
   return std::move(engine).value();

@@ -37,7 +37,7 @@ std::span<const float> floats(const TensorTable& table, const std::string& name)
 // Runs `request` with a trace and compares every stage of the golden file; returns how many there were.
 int compare_trace(const std::string& request, const std::string& golden_file) {
   const auto path = std::filesystem::path(testing::TempDir()) / ("clef_" + golden_file);
-  auto device = open_device({});
+  auto device = open_device({.device = "cpu"});
   auto engine = Engine::open(test::test_data_path("clef-tiny"), std::move(device).value(),
                              {.encode = {}, .max_batch_tokens = 16384, .trace = path});
   if (!engine) throw std::runtime_error(engine.error().message);

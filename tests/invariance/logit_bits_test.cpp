@@ -42,7 +42,7 @@ std::vector<std::string> requests() {
 
 // Logits of each request, in the order of `texts`.
 std::vector<std::vector<std::vector<float>>> logits(const std::vector<std::string>& texts, const Way& way) {
-  auto device = open_device({.num_threads = way.threads, .cpu_kernels = way.kernels});
+  auto device = open_device({.device = "cpu", .num_threads = way.threads, .cpu_kernels = way.kernels});
   if (!device) throw std::runtime_error(device.error().message);
   auto engine = Engine::open(test_data_path(way.model), std::move(device).value(), {});
   if (!engine) throw std::runtime_error(engine.error().message);
@@ -109,7 +109,7 @@ TEST_F(LogitBits, AreThoseOfTheGguf) { expect_same({.model = "clef-tiny.gguf", .
 
 TEST_F(LogitBits, DoNotDependOnTheKernels) {
   for (const char* kernels : {"avx2", "plain"}) {
-    auto device = open_device({.cpu_kernels = kernels});
+    auto device = open_device({.device = "cpu", .cpu_kernels = kernels});
     if (!device) {
       std::printf("not checked here: %s\n", device.error().message.c_str());
       continue;

@@ -16,7 +16,7 @@ using test::HttpClient;
 class GoldenHttp : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    auto device = open_device({.num_threads = 2});
+    auto device = open_device({.device = "cpu", .num_threads = 2});
     engine = Engine::open(test::test_data_path("clef-tiny"), std::move(device).value(), EngineOptions()).value();
     for (const Json& golden : golden_lines("text.jsonl")) requests.push_back(*golden.find("request_text")->if_string());
     for (const auto& answer : engine->answer_batch(requests)) expected.push_back(to_compact_json(answer->response));

@@ -18,7 +18,7 @@ using test::HttpAnswer;
 class Model {
  public:
   Model() {
-    auto device = open_device({.num_threads = 2});
+    auto device = open_device({.device = "cpu", .num_threads = 2});
     engine_ = Engine::open(test::test_data_path("clef-tiny"), std::move(device).value(), EngineOptions()).value();
     FixtureOptions options = fixture_options();
     options.prepare = [this](Json body) { return engine_->prepare(std::move(body)); };

@@ -32,8 +32,16 @@ class CpuPass final : public Pass {
 
  private:
   void encode(const Op& op) override {
-    std::visit([this](const auto& o) { cpu::run(o, context_); }, op);
+    std::visit(
+        [this](const auto& o) {
+          // The kernels know no other activations, and this device never asks for them.
+          std::apply([](const auto&... tensors) { (check_activation(tensors), ...); }, o.tensors());
+          cpu::run(o, context_);
+        },
+        op);
   }
+  static void check_activation(const In&) {}
+  static void check_activation(const Tensor& written) { CHECK(written.dtype == DType::f32); }
   cpu::Context& context_;
 };
 
@@ -72,22 +80,27 @@ class CpuDevice final : public Device {
   }
 
   Status upload(const Tensor& to, std::span<const std::byte> bytes) override {
-    check_contiguous(to, bytes.size());
-    std::memcpy(to.address(), bytes.data(), bytes.size());
+    const std::size_t row = row_bytes(to, bytes.size());
+    for (std::int64_t r = 0; r < to.rows; ++r) {
+      std::memcpy(to.address(r), bytes.data() + static_cast<std::size_t>(r) * row, row);
+    }
     return {};
   }
   Status download(std::span<std::byte> bytes, const Tensor& from) override {
-    check_contiguous(from, bytes.size());
-    std::memcpy(bytes.data(), from.address(), bytes.size());
+    const std::size_t row = row_bytes(from, bytes.size());
+    for (std::int64_t r = 0; r < from.rows; ++r) {
+      std::memcpy(bytes.data() + static_cast<std::size_t>(r) * row, from.address(r), row);
+    }
     return {};
   }
 
   std::unique_ptr<Pass> begin() override { return std::make_unique<CpuPass>(context_); }
 
  private:
-  static void check_contiguous(const Tensor& t, std::size_t bytes) {
-    CHECK(t.stride == t.cols || t.rows <= 1);
-    CHECK(bytes == static_cast<std::size_t>(t.rows * t.cols) * size_of(t.dtype));
+  static std::size_t row_bytes(const Tensor& t, std::size_t bytes) {
+    const std::size_t row = static_cast<std::size_t>(t.cols) * size_of(t.dtype);
+    CHECK(bytes == static_cast<std::size_t>(t.rows) * row);
+    return row;
   }
 
   cpu::Context context_;

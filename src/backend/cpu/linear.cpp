@@ -53,6 +53,13 @@ void run_product(const Product& op, Context& context) {
 }  // namespace
 
 void run(const Linear& op, Context& context) { run_product({op.y, op.x, op.w, {}, op.bias, Epilogue::store}, context); }
+void run(const Projections& op, Context& context) {
+  std::int64_t columns = 0;
+  for (const Tensor& w : parts(op)) {
+    run_product({op.y.col_range(columns, w.rows), op.x, w, {}, {}, Epilogue::store}, context);
+    columns += w.rows;
+  }
+}
 void run(const LinearAdd& op, Context& context) {
   run_product({op.y, op.x, op.w, {}, op.bias, Epilogue::add}, context);
 }

@@ -41,6 +41,7 @@ void run(const RmsNorm& op, Context& context);
 void run(const GatedRmsNorm& op, Context& context);
 void run(const LayerNorm& op, Context& context);
 void run(const Linear& op, Context& context);
+void run(const Projections& op, Context& context);
 void run(const LinearAdd& op, Context& context);
 void run(const LinearSwiglu& op, Context& context);
 void run(const LinearGelu& op, Context& context);

@@ -1,10 +1,12 @@
-// Measures what each op of a forward pass takes. Only for machines that run an op at once.
+// Measures what each op of a forward pass takes. It waits for each, so a machine that would overlap them shows more
+// than an untimed pass takes.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <string_view>
 
+#include "ops/device.h"
 #include "ops/pass.h"
 
 namespace clef {
@@ -17,13 +19,16 @@ using OpTimes = std::map<std::string_view, OpTime>;  // by the op's name
 
 class TimedPass final : public Pass {
  public:
-  TimedPass(std::unique_ptr<Pass> pass, OpTimes& times);
+  // `device` is the one that began `pass`.
+  TimedPass(std::unique_ptr<Pass> pass, Device& device, OpTimes& times);
   Status finish() override;
 
  private:
   void encode(const Op& op) override;
   std::unique_ptr<Pass> pass_;
+  Device& device_;
   OpTimes& times_;
+  Status status_;
 };
 
 }  // namespace clef

@@ -1,6 +1,9 @@
 #include "ops/decorators/trace_pass.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "base/f16.h"
 
 namespace clef {
 
@@ -11,13 +14,20 @@ void TracePass::encode(const Op& op) { pass_->run(op); }
 
 void TracePass::mark(std::string_view prefix, std::string_view name, const Tensor& tensor) {
   if (!status_) return;
-  CHECK(tensor.dtype == DType::f32);
+  CHECK(is_activation(tensor.dtype));
   TracedTensor& stage = stages_.emplace_back();
   stage.name = name.empty() ? std::string(prefix) : fmt::format("{}.{}", prefix, name);
   stage.rows = tensor.rows;
   stage.cols = tensor.cols;
-  stage.values.resize(static_cast<std::size_t>(tensor.rows * tensor.cols));
-  status_ = device_.download(std::as_writable_bytes(std::span(stage.values)), tensor);
+  const auto count = static_cast<std::size_t>(tensor.rows * tensor.cols);
+  stage.values.resize(count);
+  if (tensor.dtype == DType::f32) {
+    status_ = device_.download(std::as_writable_bytes(std::span(stage.values)), tensor);
+    return;
+  }
+  std::vector<std::uint16_t> halves(count);
+  status_ = device_.download(std::as_writable_bytes(std::span(halves)), tensor);
+  std::transform(halves.begin(), halves.end(), stage.values.begin(), f16_to_f32);
 }
 
 Status TracePass::finish() {

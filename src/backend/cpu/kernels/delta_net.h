@@ -1,7 +1,7 @@
 // Gated DeltaNet of one value head over one sequence, chunk by chunk.
 // Arithmetic: f32. Within a chunk of C tokens, S the state at its start, D_ij = exp(sum of g over j < l <= i):
 //               R = beta (V - e^gamma K S);   N_i = R_i - sum over j < i of beta_i (k_i . k_j) D_ij N_j
-//               O = e^gamma Q S + ((Q K^T) o D) N;   S = e^gamma_last S + (D_last K)^T N
+//               O = (e^gamma Q S + ((Q K^T) o D) N) / sqrt(d);   S = e^gamma_last S + (D_last K)^T N
 //             with gamma_i the sum of g from the chunk's start. Each sum of g is taken on its own: differences of
 //             prefix sums lose small decays behind large ones.
 // Schedule:   one head of one sequence a task.
@@ -125,6 +125,7 @@ inline void solve(const DeltaNetHead& head, const DeltaNetScratch& s, Index toke
 void delta_net_head(const DeltaNetHead& head) {
   const Index d = head.head_dim, n = head.value_dim, panels = div_up(n, kPanel), wide = panels * kPanel;
   const DeltaNetScratch s(head.scratch, d, n);
+  const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(d));
   for (Index i = 0; i < d * wide; ++i) s.state[i] = 0.0F;
   for (Index first = 0; first < head.tokens; first += kChunk) {
     const Index tokens = least(kChunk, head.tokens - first);
@@ -165,7 +166,8 @@ void delta_net_head(const DeltaNetHead& head) {
     multiply_all(tiles, tokens, s.qk_tiles, panels, s.new_values, kPanel * kChunk, s.outputs, wide, true);
     for (Index i = 0; i < tokens; ++i) {
       const float* out = s.outputs + i * wide;
-      each_vector(n, head.y + (first + i) * head.y_stride, [out](Index c, int) { return load(out + c); });
+      each_vector(n, head.y + (first + i) * head.y_stride,
+                  [out, scale](Index c, int) { return mul(load(out + c), broadcast(scale)); });
     }
     if (first + kChunk >= head.tokens) break;  // nobody reads the last state
 

@@ -96,10 +96,10 @@ void scale_row(float scale, Index n, float* y) {
   each_vector(n, y, [=](Index c, int count) { return mul(load_first(y + c, count), broadcast(scale)); });
 }
 
-// y / sqrt(sum of squares + 1e-6) * scale, head by head.
-inline void unit_heads(float* y, Index width, Index head_dim, float scale) {
+// y / sqrt(sum of squares + 1e-6), head by head.
+inline void unit_heads(float* y, Index width, Index head_dim) {
   for (Index h = 0; h < width; h += head_dim) {
-    scale_row(1.0F / __builtin_sqrtf(square_sum(y + h, head_dim) + 1e-6F) * scale, head_dim, y + h);
+    scale_row(1.0F / __builtin_sqrtf(square_sum(y + h, head_dim) + 1e-6F), head_dim, y + h);
   }
 }
 
@@ -118,8 +118,8 @@ void short_conv_token(const ShortConvToken& token) {
   channels(0, token.key_width, token.q);
   channels(token.key_width, token.key_width, token.k);
   channels(2 * token.key_width, token.channels - 2 * token.key_width, token.v);
-  unit_heads(token.q, token.key_width, token.head_dim, 1.0F / __builtin_sqrtf(static_cast<float>(token.head_dim)));
-  unit_heads(token.k, token.key_width, token.head_dim, 1.0F);
+  unit_heads(token.q, token.key_width, token.head_dim);
+  unit_heads(token.k, token.key_width, token.head_dim);
 }
 
 inline F32x16 load_any(const void* x, WeightType type, Index c, int count) {

@@ -1,0 +1,25 @@
+// Attention with f32 operands, causal or not, gated or not.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace clef::cuda {
+
+inline constexpr int kMostAttentionF32HeadDim = 256;
+
+// y[t, h*d + i] = softmax(q k^T / sqrt(d)) v, by segment; the gate of head h lies at gate[t, h*2*d + d].
+struct AttentionF32Args {
+  float* y;
+  const float *q, *k, *v;
+  const float* gate;  // or null
+  std::int64_t y_stride, q_stride, kv_stride, gate_stride;
+  const int *cu_queries, *cu_keys;  // [segments + 1]; the same when causal
+  std::int64_t queries;
+  int segments, heads, group, head_dim;  // group: query heads to a key head
+  bool causal;
+};
+cudaError_t launch_attention_f32(const AttentionF32Args& args, cudaStream_t stream);
+
+}  // namespace clef::cuda

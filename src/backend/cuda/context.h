@@ -1,0 +1,54 @@
+// What the kernels' callers share: the stream, memory to work in, and the first thing that went wrong.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cuda/matmul.h"
+#include "base/result.h"
+#include "base/tensor.h"
+
+namespace clef::cuda {
+
+// Device memory in the order of a stream; grows to what was asked for and stays.
+class Workspace {
+ public:
+  explicit Workspace(cudaStream_t stream) : stream_(stream) {}
+  ~Workspace();
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  // At least `bytes`, aligned to 256; what it held is gone. Null, and the error, when there is no room.
+  cudaError_t get(std::size_t bytes, void** memory);
+
+ private:
+  cudaStream_t stream_;
+  void* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+// A weight on the device: FP16 values times `scale`, a power of two.
+struct WeightBuffer final : Buffer {
+  WeightBuffer(void* data, std::size_t bytes, float scale_) : Buffer(data, bytes), scale(scale_) {}
+  float scale;
+};
+
+struct Context {
+  explicit Context(cudaStream_t stream_) : stream(stream_), planes(stream_), products(stream_), states(stream_) {}
+
+  // Remembers the first failure of a pass; later work of the pass is pointless, and left out.
+  void check(cudaError_t error, const char* what);
+  void check(Status status);
+  bool failed() const { return !status.has_value(); }
+
+  cudaStream_t stream;
+  int num_multiprocessors = 0;
+  Matmul matmul;
+  Workspace planes, products, states;  // of split inputs; of products before their epilogue; of recurrences
+  Status status;
+};
+
+inline float scale_of(const Tensor& weight) { return static_cast<const WeightBuffer*>(weight.buffer)->scale; }
+
+}  // namespace clef::cuda

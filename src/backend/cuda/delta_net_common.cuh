@@ -1,0 +1,85 @@
+// What the kernels of Gated DeltaNet share: finding a sequence, eight halves at a time, saturation, gates.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "backend/cuda/tile.cuh"
+
+namespace clef::cuda {
+
+// Sixteen lanes hold a head of 128 features, eight adjacent ones each, and load them 16 bytes at a time.
+inline constexpr int kLanesPerHead = 16;
+inline constexpr int kFeaturesPerLane = 8;
+
+// The last of `count` ascending values that is not past the target, as value(0) is: a whole warp looks, and all its
+// lanes learn the place.
+template <typename Value>
+__device__ inline int last_not_past(int target, int count, const Value& value) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  int first = 0;
+  while (count > 1) {
+    const int stride = (count + 31) / 32, place = lane * stride;
+    const bool not_past = place < count && value(first + place) <= target;
+    const int skipped = (__popc(__ballot_sync(~0U, not_past)) - 1) * stride;
+    first += skipped;
+    count = min(stride, count - skipped);
+  }
+  return first;
+}
+
+// The sequence that holds the token, for a whole warp.
+__device__ inline int sequence_of(const int* cu_seqlens, int sequences, int token) {
+  return last_not_past(token, sequences, [=](int sequence) { return __ldg(cu_seqlens + sequence); });
+}
+
+__device__ inline uint4 load_bits(const __half* from) { return __ldg(reinterpret_cast<const uint4*>(from)); }
+__device__ inline void unpack8(const uint4& bits, float (&x)[kFeaturesPerLane]) {
+  const std::uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float2 pair = unpack_halves(words[i]);
+    x[2 * i] = pair.x;
+    x[2 * i + 1] = pair.y;
+  }
+}
+__device__ inline uint4 pack8(const float (&x)[kFeaturesPerLane]) {
+  return {pack_halves(x[0], x[1]), pack_halves(x[2], x[3]), pack_halves(x[4], x[5]), pack_halves(x[6], x[7])};
+}
+
+// Infinities become the largest finite values and NaN 0; true if there were any among the eight halves.
+__device__ inline bool saturate(uint4& bits) {
+  std::uint32_t* const words[4] = {&bits.x, &bits.y, &bits.z, &bits.w};
+  std::uint32_t carries = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) carries |= (*words[i] & 0x7C007C00U) + 0x04000400U;  // an exponent of ones carries
+  if ((carries & 0x80008000U) == 0) return false;
+  const __half2 largest = __float2half2_rn(65504.0F);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    __half2& pair = reinterpret_cast<__half2&>(*words[i]);
+    const std::uint32_t numbers = __heq2_mask(pair, pair);
+    pair = __hmax2(__hmin2(pair, largest), __hneg2(largest));
+    *words[i] &= numbers;
+  }
+  return true;
+}
+
+// The sum over a head's sixteen lanes, in one order for all of them.
+__device__ inline float sum_over_head(float x) {
+#pragma unroll
+  for (int distance = kLanesPerHead / 2; distance > 0; distance /= 2) x += __shfl_xor_sync(~0U, x, distance);
+  return x;
+}
+
+// Where the result becomes FP16, these instructions' last bits are not seen.
+__device__ inline float silu_approximate(float x) {
+  constexpr float kLog2E = 1.44269504F;
+  return x * reciprocal_approximate(1.0F + exp2_approximate(-kLog2E * x));
+}
+
+__device__ inline float logistic(float x) { return 1.0F / (1.0F + expf(-x)); }
+__device__ inline float softplus(float x) { return x > 20.0F ? x : log1pf(expf(x)); }  // PyTorch's threshold
+
+}  // namespace clef::cuda

@@ -1,0 +1,223 @@
+// RmsNorm, GatedRmsNorm, LayerNorm and QkNormRope on the GPU.
+// Arithmetic: f32; strided partial sums a thread, butterfly in the warp, warps in index order.
+// Schedule:   one block a row (norms of whole rows), one warp a head (norms of heads), whatever the batch.
+// Bound:      memory.
+#include "backend/cuda/lanes.cuh"
+#include "backend/cuda/run.h"
+
+namespace clef::cuda {
+
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kHeldWords = 8;  // of four floats a thread: rows up to 8,192 wide are read once
+
+template <typename T>
+__device__ void store4(T* to, float a, float b, float c, float d) {
+  to[0] = from_float<T>(a);
+  to[1] = from_float<T>(b);
+  to[2] = from_float<T>(c);
+  to[3] = from_float<T>(d);
+}
+template <>
+__device__ void store4<float>(float* to, float a, float b, float c, float d) {
+  *reinterpret_cast<float4*>(to) = make_float4(a, b, c, d);
+}
+template <>
+__device__ void store4<__half>(__half* to, float a, float b, float c, float d) {
+  __half2 words[2] = {__floats2half2_rn(a, b), __floats2half2_rn(c, d)};
+  *reinterpret_cast<uint2*>(to) = *reinterpret_cast<const uint2*>(words);
+}
+
+// Rows of cols / 4 words, cols a multiple of 4 and at most 4 * kThreads * kHeldWords.
+template <typename T>
+__global__ void __launch_bounds__(kThreads) rms_norm(Matrix<T> y, Matrix<const float> x, const float* gain, float eps) {
+  const float4* from = reinterpret_cast<const float4*>(x.row(blockIdx.x));
+  const int words = static_cast<int>(x.cols / 4);
+  float4 held[kHeldWords];
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kHeldWords; ++i) {
+    const int word = threadIdx.x + i * kThreads;
+    held[i] = word < words ? from[word] : make_float4(0, 0, 0, 0);
+    sum += held[i].x * held[i].x + held[i].y * held[i].y + held[i].z * held[i].z + held[i].w * held[i].w;
+  }
+  const float scale = 1.0F / sqrtf(block_sum<kThreads>(sum) / static_cast<float>(x.cols) + eps);
+  T* to = y.row(blockIdx.x);
+#pragma unroll
+  for (int i = 0; i < kHeldWords; ++i) {
+    const int word = threadIdx.x + i * kThreads;
+    if (word >= words) continue;
+    const float4 g = reinterpret_cast<const float4*>(gain)[word];
+    store4(to + 4 * word, held[i].x * scale * g.x, held[i].y * scale * g.y, held[i].z * scale * g.z,
+           held[i].w * scale * g.w);
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    layer_norm(Matrix<T> y, Matrix<const float> x, const float* gain, const float* bias, float eps) {
+  const float4* from = reinterpret_cast<const float4*>(x.row(blockIdx.x));
+  const int words = static_cast<int>(x.cols / 4);
+  const auto n = static_cast<float>(x.cols);
+  float4 held[kHeldWords];
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kHeldWords; ++i) {
+    const int word = threadIdx.x + i * kThreads;
+    held[i] = word < words ? from[word] : make_float4(0, 0, 0, 0);
+    sum += held[i].x + held[i].y + held[i].z + held[i].w;
+  }
+  const float mean = block_sum<kThreads>(sum) / n;
+  float squares = 0;
+#pragma unroll
+  for (int i = 0; i < kHeldWords; ++i) {
+    if (threadIdx.x + i * kThreads >= words) continue;
+    const float4 d = make_float4(held[i].x - mean, held[i].y - mean, held[i].z - mean, held[i].w - mean);
+    squares += d.x * d.x + d.y * d.y + d.z * d.z + d.w * d.w;
+  }
+  const float scale = 1.0F / sqrtf(block_sum<kThreads>(squares) / n + eps);
+  T* to = y.row(blockIdx.x);
+#pragma unroll
+  for (int i = 0; i < kHeldWords; ++i) {
+    const int word = threadIdx.x + i * kThreads;
+    if (word >= words) continue;
+    const float4 g = reinterpret_cast<const float4*>(gain)[word], b = reinterpret_cast<const float4*>(bias)[word];
+    store4(to + 4 * word, (held[i].x - mean) * scale * g.x + b.x, (held[i].y - mean) * scale * g.y + b.y,
+           (held[i].z - mean) * scale * g.z + b.z, (held[i].w - mean) * scale * g.w + b.w);
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    gated_rms_norm(Matrix<T> y, Matrix<const T> x, Matrix<const T> z, const float* gain, int head_dim, float eps) {
+  const std::int64_t heads = x.cols / head_dim;
+  const std::int64_t head = static_cast<std::int64_t>(blockIdx.x) * (kThreads / kWarp) + threadIdx.x / kWarp;
+  if (head >= x.rows * heads) return;
+  const std::int64_t row = head / heads, column = head % heads * head_dim;
+  const T* from = x.row(row) + column;
+  const T* gate = z.row(row) + column;
+  const int lane = threadIdx.x % kWarp;
+  float sum = 0;
+  for (int c = lane; c < head_dim; c += kWarp) sum += to_float(from[c]) * to_float(from[c]);
+  const float scale = 1.0F / sqrtf(warp_sum(sum) / static_cast<float>(head_dim) + eps);
+  T* to = y.row(row) + column;
+  for (int c = lane; c < head_dim; c += kWarp) {
+    to[c] = from_float<T>(gain[c] * (to_float(from[c]) * scale) * silu(to_float(gate[c])));
+  }
+}
+
+constexpr int kHeldFeatures = 8;  // a lane: heads up to 256 wide
+
+template <typename T>
+__device__ void norm_rope_head(const T* from, const float* gain, const float* cos, const float* sin, int head_dim,
+                               int pairs, float eps, T* to) {
+  // Lane l holds features l, l + 32, ...: with 32 pairs, both features of a pair.
+  const int lane = threadIdx.x % kWarp;
+  float held[kHeldFeatures];
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kHeldFeatures; ++i) {
+    const int c = lane + i * kWarp;
+    held[i] = c < head_dim ? to_float(from[c]) : 0.0F;
+    sum += held[i] * held[i];
+  }
+  const float scale = 1.0F / sqrtf(warp_sum(sum) / static_cast<float>(head_dim) + eps);
+#pragma unroll
+  for (int i = 0; i < kHeldFeatures; ++i) {
+    const int c = lane + i * kWarp;
+    held[i] = c < head_dim ? held[i] * scale * gain[c] : 0.0F;
+  }
+  if (pairs == kWarp) {
+    const float c0 = cos[lane], s0 = sin[lane], first = held[0], second = held[1];
+    held[0] = first * c0 - second * s0;
+    held[1] = second * c0 + first * s0;
+  }
+#pragma unroll
+  for (int i = 0; i < kHeldFeatures; ++i) {
+    const int c = lane + i * kWarp;
+    if (c < head_dim) to[c] = from_float<T>(held[i]);
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    qk_norm_rope(Matrix<T> q, Matrix<T> k, Matrix<const T> q_gate, Matrix<const T> k_raw, const float* q_gain,
+                 const float* k_gain, Matrix<const float> cos, Matrix<const float> sin, int head_dim, float eps) {
+  const std::int64_t q_heads = q.cols / head_dim, heads = q_heads + k.cols / head_dim;
+  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * (kThreads / kWarp) + threadIdx.x / kWarp;
+  if (index >= q.rows * heads) return;
+  const std::int64_t row = index / heads, head = index % heads;
+  const int pairs = static_cast<int>(cos.cols);
+  if (head < q_heads) {
+    norm_rope_head(q_gate.row(row) + 2 * head * head_dim, q_gain, cos.row(row), sin.row(row), head_dim, pairs, eps,
+                   q.row(row) + head * head_dim);
+  } else {
+    const std::int64_t column = (head - q_heads) * head_dim;
+    norm_rope_head(k_raw.row(row) + column, k_gain, cos.row(row), sin.row(row), head_dim, pairs, eps,
+                   k.row(row) + column);
+  }
+}
+
+bool fits_words(const Tensor& x, Context& context, const char* what) {
+  if (x.cols % 4 == 0 && x.stride % 4 == 0 && x.cols <= 4 * kThreads * kHeldWords) return true;
+  context.check(Error{Errc::unsupported, fmt::format("cuda: {} of {} columns: expected a multiple of 4 up to {}", what,
+                                                     x.cols, 4 * kThreads * kHeldWords)});
+  return false;
+}
+
+}  // namespace
+
+void run(const RmsNorm& op, Context& context) {
+  if (op.x.rows == 0 || !fits_words(op.x, context, "rms_norm")) return;
+  by_type(op.y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    rms_norm<T><<<static_cast<unsigned>(op.x.rows), kThreads, 0, context.stream>>>(
+        matrix<T>(op.y), matrix<const float>(op.x), matrix<const float>(op.gain).data, op.eps);
+  });
+  context.check(cudaGetLastError(), "rms_norm");
+}
+
+void run(const LayerNorm& op, Context& context) {
+  if (op.x.rows == 0 || !fits_words(op.x, context, "layer_norm")) return;
+  by_type(op.y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    layer_norm<T><<<static_cast<unsigned>(op.x.rows), kThreads, 0, context.stream>>>(
+        matrix<T>(op.y), matrix<const float>(op.x), matrix<const float>(op.gain).data,
+        matrix<const float>(op.bias).data, op.eps);
+  });
+  context.check(cudaGetLastError(), "layer_norm");
+}
+
+void run(const GatedRmsNorm& op, Context& context) {
+  const std::int64_t heads = op.x.rows * (op.x.cols / op.gain.cols);
+  if (heads == 0) return;
+  by_type(op.y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    gated_rms_norm<T><<<blocks(heads, kThreads / kWarp), kThreads, 0, context.stream>>>(
+        matrix<T>(op.y), matrix<const T>(op.x), matrix<const T>(op.z), matrix<const float>(op.gain).data,
+        static_cast<int>(op.gain.cols), op.eps);
+  });
+  context.check(cudaGetLastError(), "gated_rms_norm");
+}
+
+void run(const QkNormRope& op, Context& context) {
+  const std::int64_t d = op.q_gain.cols, heads = op.q.rows * ((op.q.cols + op.k.cols) / d);
+  if (heads == 0) return;
+  if (d > kHeldFeatures * kWarp || op.cos.cols != kWarp) {
+    context.check(Error{Errc::unsupported,
+                        fmt::format("cuda: heads of {} features, {} pairs of them rotated: expected at most {} and {}",
+                                    d, op.cos.cols, kHeldFeatures * kWarp, kWarp)});
+    return;
+  }
+  by_type(op.q.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    qk_norm_rope<T><<<blocks(heads, kThreads / kWarp), kThreads, 0, context.stream>>>(
+        matrix<T>(op.q), matrix<T>(op.k), matrix<const T>(op.q_gate), matrix<const T>(op.k_raw),
+        matrix<const float>(op.q_gain).data, matrix<const float>(op.k_gain).data, matrix<const float>(op.cos),
+        matrix<const float>(op.sin), static_cast<int>(d), op.eps);
+  });
+  context.check(cudaGetLastError(), "qk_norm_rope");
+}
+
+}  // namespace clef::cuda

@@ -1,0 +1,521 @@
+// The matrix product for Hopper: wgmma fed by the copy engine.
+// Arithmetic: FP16 operands, one f32 accumulator an output, depth ascending in steps of 16; padding is zeros.
+// Schedule:   a block a multiprocessor walks tiles of 128 rows by 96 to 256 columns, whichever fills the last round of
+//             tiles best. One warpgroup fetches through a ring of stages, two multiply, 64 rows each. Blocks of a
+//             cluster share the weights' tile, each fetching half for both. Tiles that run together lie in a square of
+//             the output, so that the second-level cache serves their rows and columns.
+// Bound:      the tensor cores; for few rows, reading the weights.
+#include <cuda.h>
+
+#include <algorithm>
+
+#include "backend/cuda/product_sm90.h"
+#include "backend/cuda/product_wgmma.cuh"
+
+namespace clef::cuda {
+namespace {
+
+constexpr int kTileRows = 128;
+constexpr int kTileDepth = kChunk;  // 64: one swizzled row
+constexpr int kWorkers = 2;
+constexpr int kThreads = (1 + kWorkers) * kWarpgroup;
+constexpr int kFetchRegisters = 40, kWorkRegisters = 232;  // of 65,536 a multiprocessor; setmaxnreg counts in eights
+constexpr int kGroupRows = 16;                             // row tiles taken together, times all columns in turn
+constexpr int kSharedBytes = 227 * 1024;
+
+struct Params {
+  CUtensorMap x, w, w_up;
+  void* y;
+  std::int64_t y_stride;
+  const float *row_scale, *bias;
+  int rows, columns;        // of y
+  int steps, plane_steps;   // of the depth, all planes; of one plane
+  int row_tiles, column_tiles;  // row_tiles counts clusters' rows
+  float alpha;
+  Follow follow;
+  bool whole_words;  // y takes 16-byte words
+};
+
+template <int kColumnsOf, int kClusterOf, bool kPairOf>
+struct Shape {
+  static constexpr int kColumns = kColumnsOf;  // rows of the weights' tile; with a pair half of them are the gate's
+  static constexpr int kCluster = kClusterOf;
+  static constexpr bool kPair = kPairOf;
+  static constexpr int kOutColumns = kPair ? kColumns / 2 : kColumns;
+  static constexpr int kRowBytes = kTileRows * kChunkRowBytes;
+  static constexpr int kColumnBytes = kColumns * kChunkRowBytes;
+  static constexpr int kStageBytes = kRowBytes + kColumnBytes;
+  static constexpr int kStages = std::min(8, (kSharedBytes - 2048) / kStageBytes);
+  static constexpr int kBytes = kStages * kStageBytes + 1024 + 256;
+  static_assert(kStageBytes % kAtomBytes == 0 && kColumns / 2 * kChunkRowBytes % kAtomBytes == 0);
+};
+
+struct Place {
+  int row, column;  // of the tile's first output
+};
+
+// Tile `index` of the walk; rows of a cluster's blocks follow each other.
+template <typename S>
+__device__ Place place_of(const Params& params, int index, int rank) {
+  const int of_group = kGroupRows * params.column_tiles;
+  const int group = index / of_group, in_group = index % of_group;
+  const int height = min(kGroupRows, params.row_tiles - group * kGroupRows);
+  const int row_tile = group * kGroupRows + in_group % height;
+  return {(row_tile * S::kCluster + rank) * kTileRows, in_group / height * S::kOutColumns};
+}
+
+__device__ __forceinline__ int cluster_rank() {
+  int rank;
+  asm volatile("mov.u32 %0, %cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+__device__ __forceinline__ void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+// Arrives at the barrier that lies at the same place in block `rank` of the cluster.
+__device__ __forceinline__ void barrier_arrive_at(std::uint32_t barrier, int rank) {
+  asm volatile(
+      "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}\n" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
+}
+__device__ __forceinline__ void copy_tile(std::uint32_t shared, const CUtensorMap* map, std::uint32_t barrier, int x,
+                                          int y) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::
+          "r"(shared),
+      "l"(map), "r"(barrier), "r"(x), "r"(y)
+      : "memory");
+}
+// To the same place of both blocks of the cluster, whose barriers at the same place count it.
+__device__ __forceinline__ void copy_tile_to_both(std::uint32_t shared, const CUtensorMap* map, std::uint32_t barrier,
+                                                  int x, int y) {
+  const std::uint16_t both = 3;
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "
+      "{%3, %4}], [%2], %5;" ::"r"(shared),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "h"(both)
+      : "memory");
+}
+
+template <typename S>
+struct Ring {
+  std::uint32_t tiles, full, empty;  // addresses
+  int stage = 0;
+  std::uint32_t parity = 0;
+  __device__ std::uint32_t rows_at() const { return tiles + static_cast<std::uint32_t>(stage * S::kStageBytes); }
+  __device__ std::uint32_t columns_at() const { return rows_at() + S::kRowBytes; }
+  __device__ std::uint32_t full_at() const { return full + static_cast<std::uint32_t>(8 * stage); }
+  __device__ std::uint32_t empty_at() const { return empty + static_cast<std::uint32_t>(8 * stage); }
+  __device__ void advance() {
+    if (++stage == S::kStages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+template <typename S>
+__device__ void fetch(const Params& params, Ring<S> ring, int rank, int first, int stride, int tiles) {
+  constexpr int kHalf = S::kColumns / 2;
+  for (int index = first; index < tiles; index += stride) {
+    const Place place = place_of<S>(params, index, rank);
+    for (int step = 0; step < params.steps; ++step) {
+      const int depth = step % params.plane_steps * kTileDepth;
+      barrier_wait(ring.empty_at(), ring.parity ^ 1);
+      barrier_arrive_expecting(ring.full_at(), S::kStageBytes);
+      copy_tile(ring.rows_at(), &params.x, ring.full_at(), step * kTileDepth, place.row);
+      // The tile's two halves: of a pair the gate's rows and the other's, else the first rows and the rest.
+      const CUtensorMap* second_map = S::kPair ? &params.w_up : &params.w;
+      const int second_row = S::kPair ? place.column : place.column + kHalf;
+      const std::uint32_t second_at = ring.columns_at() + kHalf * kChunkRowBytes;
+      if constexpr (S::kCluster == 2) {
+        if (rank == 0) {
+          copy_tile_to_both(ring.columns_at(), &params.w, ring.full_at(), depth, place.column);
+        } else {
+          copy_tile_to_both(second_at, second_map, ring.full_at(), depth, second_row);
+        }
+      } else {
+        copy_tile(ring.columns_at(), &params.w, ring.full_at(), depth, place.column);
+        copy_tile(second_at, second_map, ring.full_at(), depth, second_row);
+      }
+      ring.advance();
+    }
+  }
+}
+
+__device__ __forceinline__ float silu_of(float x) { return x / (1.0F + __expf(-x)); }
+__device__ __forceinline__ float gelu_of(float x, Follow kind) {
+  if (kind == Follow::gelu_erf) return 0.5F * x * (1.0F + erff(x * 0.70710678118654752F));
+  const float inner = 0.79788456080286536F * (x + 0.044715F * x * x * x);
+  return 0.5F * x * (1.0F + tanhf(inner));
+}
+
+// A quad's lanes hold two columns each of four groups of eight; afterwards lane q holds all eight of group q.
+__device__ __forceinline__ uint4 gather_group(const std::uint32_t (&words)[4], int lane_of_quad) {
+  std::uint32_t out[4];
+#pragma unroll
+  for (int s = 0; s < 4; ++s) {
+    // Lane q sends its columns of group q ^ s to lane q ^ s, and gets those of its own group from there.
+    const int group = lane_of_quad ^ s;
+    const std::uint32_t sent = group == 0 ? words[0] : group == 1 ? words[1] : group == 2 ? words[2] : words[3];
+    out[s] = s == 0 ? sent : __shfl_xor_sync(kFullWarp, sent, s);
+  }
+  // out[s] came from lane q ^ s, and holds columns 2 (q ^ s) and the next.
+  const auto piece = [&](int from) {
+    const int s = lane_of_quad ^ from;
+    return s == 0 ? out[0] : s == 1 ? out[1] : s == 2 ? out[2] : out[3];
+  };
+  return make_uint4(piece(0), piece(1), piece(2), piece(3));
+}
+
+// Stores a warpgroup's 64 rows of the tile: kValues columns of which this lane has two of every eight, in two rows.
+template <int kColumns>
+struct Finish {
+  const Params& params;
+  int row, column;  // of the lane's first row, of the tile's first column
+
+  __device__ float bias(int c) const { return params.bias == nullptr || c >= params.columns ? 0.0F : params.bias[c]; }
+
+  // What follows a product but add.
+  __device__ float follow(float value, int c) const {
+    if (params.bias != nullptr) value += bias(c);
+    if (params.follow == Follow::gelu_erf || params.follow == Follow::gelu_tanh) value = gelu_of(value, params.follow);
+    return value;
+  }
+
+  __device__ void store_f32(const float (&sum)[kColumns / 2], int half) const {
+    const int r = row + 8 * half;
+    if (r >= params.rows) return;
+    float* to = static_cast<float*>(params.y) + r * params.y_stride;
+#pragma unroll
+    for (int g = 0; g < kColumns / 8; ++g) {
+      const int c = column + g * 8 + static_cast<int>(threadIdx.x % 4) * 2;
+      if (c >= params.columns) break;
+      float2 v = make_float2(sum[4 * g + 2 * half], sum[4 * g + 2 * half + 1]);
+      const bool both = params.whole_words || (c + 1 < params.columns && (params.y_stride & 1) == 0);
+      if (both) {
+        if (params.follow == Follow::add) {
+          const float2 old = *reinterpret_cast<const float2*>(to + c);
+          v = make_float2(v.x + old.x, v.y + old.y);
+        }
+        *reinterpret_cast<float2*>(to + c) = make_float2(follow(v.x, c), follow(v.y, c + 1));
+      } else {
+        if (params.follow == Follow::add) v.x += to[c];
+        to[c] = follow(v.x, c);
+        if (c + 1 >= params.columns) continue;
+        if (params.follow == Follow::add) v.y += to[c + 1];
+        to[c + 1] = follow(v.y, c + 1);
+      }
+    }
+  }
+
+  __device__ void store_f16(const float (&sum)[kColumns / 2], int half) const {
+    const int r = row + 8 * half, quad_lane = static_cast<int>(threadIdx.x % 4);
+    __half* to = static_cast<__half*>(params.y) + r * params.y_stride;
+#pragma unroll
+    for (int g = 0; g < kColumns / 8; g += 4) {
+      std::uint32_t words[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int at = 4 * (g + i) + 2 * half, c = column + (g + i) * 8 + quad_lane * 2;
+        words[i] = pack_halves(follow(sum[at], c), follow(sum[at + 1], c + 1));
+      }
+      if (params.whole_words) {
+        const uint4 word = gather_group(words, quad_lane);  // by all lanes, rows that exist or not
+        const int c = column + (g + quad_lane) * 8;
+        if (r < params.rows && c < params.columns) *reinterpret_cast<uint4*>(to + c) = word;
+      } else if (r < params.rows) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int c = column + (g + i) * 8 + quad_lane * 2;
+          const __half2 both = *reinterpret_cast<const __half2*>(&words[i]);
+          if (c < params.columns) to[c] = __low2half(both);
+          if (c + 1 < params.columns) to[c + 1] = __high2half(both);
+        }
+      }
+    }
+  }
+};
+
+template <typename S, bool kF32>
+__device__ void work(const Params& params, Ring<S> ring, int worker, int rank, int first, int stride, int tiles) {
+  constexpr int kCount = S::kColumns / 2;
+  const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
+  const bool tells = thread == 0;
+  for (int index = first; index < tiles; index += stride) {
+    float sum[kCount];
+    int previous = -1;
+#pragma unroll 1
+    for (int step = 0; step < params.steps; ++step) {
+      barrier_wait(ring.full_at(), ring.parity);
+      const std::uint32_t a = descriptor(ring.rows_at() + static_cast<std::uint32_t>(worker * 64 * kChunkRowBytes));
+      const std::uint32_t b = descriptor(ring.columns_at());
+      pin(sum);
+      wgmma_fence();
+#pragma unroll
+      for (int k = 0; k < kTileDepth / 16; ++k) {
+        product_step(sum, a + static_cast<std::uint32_t>(2 * k), b + static_cast<std::uint32_t>(2 * k),
+                     step > 0 || k > 0);
+      }
+      wgmma_commit();
+      wgmma_wait<1>();  // the step before is done: its stage may be filled again
+      pin(sum);
+      if (previous >= 0 && tells) {
+        const std::uint32_t barrier = ring.empty + static_cast<std::uint32_t>(8 * previous);
+        if constexpr (S::kCluster == 2) {
+          barrier_arrive_at(barrier, 0);
+          barrier_arrive_at(barrier, 1);
+        } else {
+          barrier_arrive(barrier);
+        }
+      }
+      previous = ring.stage;
+      ring.advance();
+    }
+    wgmma_wait<0>();
+    pin(sum);
+    if (tells) {
+      const std::uint32_t barrier = ring.empty + static_cast<std::uint32_t>(8 * previous);
+      if constexpr (S::kCluster == 2) {
+        barrier_arrive_at(barrier, 0);
+        barrier_arrive_at(barrier, 1);
+      } else {
+        barrier_arrive(barrier);
+      }
+    }
+    const Place place = place_of<S>(params, index, rank);
+    const int row = place.row + worker * 64 + thread / kWarpSize * 16 + thread % kWarpSize / 4;
+    Finish<S::kOutColumns> finish{params, row, place.column};
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int r = row + 8 * half;
+      const float scale =
+          params.alpha * (params.row_scale == nullptr || r >= params.rows ? 1.0F : params.row_scale[r]);
+#pragma unroll
+      for (int i = 2 * half; i < kCount; i += 4) {
+        sum[i] *= scale;
+        sum[i + 1] *= scale;
+      }
+    }
+    if constexpr (S::kPair) {
+      float out[kCount / 2];
+#pragma unroll
+      for (int i = 0; i < kCount / 2; ++i) out[i] = silu_of(sum[i]) * sum[i + kCount / 2];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if constexpr (kF32) {
+          finish.store_f32(out, half);
+        } else {
+          finish.store_f16(out, half);
+        }
+      }
+    } else {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if constexpr (kF32) {
+          finish.store_f32(sum, half);
+        } else {
+          finish.store_f16(sum, half);
+        }
+      }
+    }
+  }
+}
+
+template <typename S, bool kF32>
+__global__ void __launch_bounds__(kThreads, 1) product(const __grid_constant__ Params params) {
+  extern __shared__ std::uint8_t memory[];
+  const std::uint32_t base = shared_address(memory);
+  Ring<S> ring;
+  ring.tiles = (base + 1023) / 1024 * 1024;
+  ring.full = ring.tiles + S::kStages * S::kStageBytes;
+  ring.empty = ring.full + 8 * S::kStages;
+  const int rank = S::kCluster == 2 ? cluster_rank() : 0;
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < S::kStages; ++stage) {
+      barrier_init(ring.full + static_cast<std::uint32_t>(8 * stage), 1);
+      barrier_init(ring.empty + static_cast<std::uint32_t>(8 * stage), kWorkers * S::kCluster);
+    }
+    barrier_init_done();
+    prefetch_map(&params.x);
+    prefetch_map(&params.w);
+  }
+  if constexpr (S::kCluster == 2) {
+    cluster_sync();
+  } else {
+    __syncthreads();
+  }
+  const int first = static_cast<int>(blockIdx.x) / S::kCluster, stride = static_cast<int>(gridDim.x) / S::kCluster;
+  const int tiles = params.row_tiles * params.column_tiles;
+  const int group = static_cast<int>(threadIdx.x) / kWarpgroup;
+  if (group == 0) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kFetchRegisters));
+    if (threadIdx.x == 0) fetch<S>(params, ring, rank, first, stride, tiles);
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kWorkRegisters));
+    work<S, kF32>(params, ring, group - 1, rank, first, stride, tiles);
+  }
+  // A block whose neighbour may still write to it or arrive at its barriers must stay.
+  if constexpr (S::kCluster == 2) cluster_sync();
+}
+
+using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
+
+// The driver's function, found at run time: the program must start where there is no driver.
+EncodeTiled encode_tiled() {
+  static const EncodeTiled function = [] {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result{};
+    const cudaError_t error =
+        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result);
+    return error == cudaSuccess && result == cudaDriverEntryPointSuccess ? reinterpret_cast<EncodeTiled>(found)
+                                                                         : nullptr;
+  }();
+  return function;
+}
+
+// A matrix of halves in boxes of 64 columns; what lies outside is zero.
+bool make_map(CUtensorMap& map, const __half* data, std::int64_t rows, std::int64_t columns, std::int64_t stride,
+              int box_rows) {
+  const auto size = [](std::int64_t n) { return static_cast<cuuint64_t>(n); };
+  const cuuint64_t sizes[2] = {size(columns), size(rows)};
+  const cuuint64_t strides[1] = {size(stride * 2)};
+  const cuuint32_t box[2] = {kTileDepth, static_cast<cuuint32_t>(box_rows)};
+  const cuuint32_t steps[2] = {1, 1};
+  return encode_tiled() != nullptr &&
+         encode_tiled()(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, const_cast<__half*>(data), sizes, strides, box, steps,
+                        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+int multiprocessors() {
+  static const int count = [] {
+    int device = 0, found = 0;
+    if (cudaGetDevice(&device) != cudaSuccess) return 0;
+    if (cudaDeviceGetAttribute(&found, cudaDevAttrMultiProcessorCount, device) != cudaSuccess) return 0;
+    return found;
+  }();
+  return count;
+}
+
+std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+template <typename S, bool kF32>
+cudaError_t launch(const ProductArgs& args, Params& params, cudaStream_t stream) {
+  constexpr int kHalf = S::kColumns / 2;
+  if (!make_map(params.w, args.w, args.columns, args.depth, args.depth, kHalf) ||
+      (S::kPair && !make_map(params.w_up, args.w_up, args.columns, args.depth, args.depth, kHalf))) {
+    return cudaErrorInvalidValue;
+  }
+  params.row_tiles = static_cast<int>(div_up(args.rows, kTileRows * S::kCluster));
+  params.column_tiles = static_cast<int>(div_up(args.columns, S::kOutColumns));
+  const auto kernel = product<S, kF32>;
+  if (const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kBytes);
+      error != cudaSuccess) {
+    return error;
+  }
+  const int most = multiprocessors() / S::kCluster;
+  const std::int64_t clusters = std::min<std::int64_t>(std::int64_t{params.row_tiles} * params.column_tiles, most);
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(clusters * S::kCluster));
+  config.blockDim = dim3(kThreads);
+  config.dynamicSmemBytes = S::kBytes;
+  config.stream = stream;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = S::kCluster;
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, kernel, params);
+}
+
+template <int kColumns, int kCluster>
+cudaError_t launch(const ProductArgs& args, Params& params, cudaStream_t stream) {
+  if (args.follow == Follow::swiglu) {
+    return args.y_is_f32 ? launch<Shape<kColumns, kCluster, true>, true>(args, params, stream)
+                         : launch<Shape<kColumns, kCluster, true>, false>(args, params, stream);
+  }
+  return args.y_is_f32 ? launch<Shape<kColumns, kCluster, false>, true>(args, params, stream)
+                       : launch<Shape<kColumns, kCluster, false>, false>(args, params, stream);
+}
+
+bool on_words(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
+
+// What a tile's step costs beside one of 256 columns, and its columns: narrow tiles read more of shared memory for what
+// they multiply.
+struct Candidate {
+  int columns;
+  double step;
+};
+constexpr Candidate kCandidates[] = {{256, 1.0}, {192, 0.78}, {128, 0.57}, {96, 0.46}};
+
+}  // namespace
+
+cudaError_t launch_product_sm90(const ProductArgs& args, int tile_columns, int cluster, cudaStream_t stream) {
+  const bool swiglu = args.follow == Follow::swiglu;
+  if (args.depth % 8 != 0 || args.x_stride % 8 != 0 || !on_words(args.x) || !on_words(args.w) ||
+      (swiglu && !on_words(args.w_up)) || (args.planes > 1 && args.plane_depth % kTileDepth != 0) ||
+      args.rows > INT32_MAX - kTileRows * 2 || args.columns > INT32_MAX - 512) {
+    return cudaErrorInvalidValue;
+  }
+  if (args.rows == 0 || args.columns == 0) return cudaSuccess;
+  Params params{};
+  params.y = args.y;
+  params.y_stride = args.y_stride;
+  params.row_scale = args.row_scale;
+  params.bias = args.bias;
+  params.rows = static_cast<int>(args.rows);
+  params.columns = static_cast<int>(args.columns);
+  params.plane_steps = static_cast<int>(div_up(args.depth, kTileDepth));
+  params.steps = params.plane_steps * args.planes;
+  params.alpha = args.alpha;
+  params.follow = args.follow;
+  const std::int64_t element = args.y_is_f32 ? 4 : 2;
+  params.whole_words = args.columns % 8 == 0 && args.y_stride * element % 16 == 0 && on_words(args.y);
+  const std::int64_t x_columns = args.planes > 1 ? args.planes * args.plane_depth : args.depth;
+  if (args.planes > 1 && args.plane_depth != params.plane_steps * kTileDepth) return cudaErrorInvalidValue;
+  if (!make_map(params.x, args.x, args.rows, x_columns, args.x_stride, kTileRows)) return cudaErrorInvalidValue;
+  const bool two = cluster == 2;
+  switch (tile_columns) {
+    case 256:
+      return two ? launch<256, 2>(args, params, stream) : launch<256, 1>(args, params, stream);
+    case 192:
+      return two ? launch<192, 2>(args, params, stream) : launch<192, 1>(args, params, stream);
+    case 128:
+      return two ? launch<128, 2>(args, params, stream) : launch<128, 1>(args, params, stream);
+    case 96:
+      return launch<96, 1>(args, params, stream);
+    default:
+      return cudaErrorInvalidValue;
+  }
+}
+
+cudaError_t launch_product_sm90(const ProductArgs& args, cudaStream_t stream) {
+  if (multiprocessors() == 0) return cudaErrorInvalidValue;
+  const double steps = static_cast<double>(div_up(args.depth, kTileDepth)) * args.planes;
+  const bool swiglu = args.follow == Follow::swiglu;
+  int best_columns = 256, best_cluster = 1;
+  double best = 1e300;
+  for (const Candidate& candidate : kCandidates) {
+    for (int cluster = 1; cluster <= (candidate.columns == 96 ? 1 : 2); ++cluster) {
+      if (swiglu && candidate.columns / 2 % 32 != 0) continue;  // 16-byte words are gathered from 32 columns
+      const std::int64_t tiles = div_up(args.rows, kTileRows * cluster) *
+                                 div_up(args.columns, swiglu ? candidate.columns / 2 : candidate.columns);
+      const std::int64_t rounds = div_up(tiles, multiprocessors() / cluster);
+      // Sharing the weights' tile saves traffic where all multiprocessors are at work for long.
+      const double step = candidate.step * (cluster == 2 ? 0.93 : 1.0);
+      const double cost = static_cast<double>(rounds) * (steps * step + 3.0 * candidate.columns / 256 + 2.0);
+      if (cost < best) {
+        best = cost;
+        best_columns = candidate.columns;
+        best_cluster = cluster;
+      }
+    }
+  }
+  return launch_product_sm90(args, best_columns, best_cluster, stream);
+}
+
+}  // namespace clef::cuda

@@ -1,0 +1,193 @@
+// What stands around the matrix products: inputs split into planes, and what follows a product.
+//
+// An f32 input is two FP16 planes, high = fp16(s x) and low = fp16(s x - high), with s a power of two for each row;
+// both are multiplied, and the sum is as good as f32's own. Levels of pixels are exact in one plane. Bound: memory.
+#include "backend/cuda/lanes.cuh"
+#include "backend/cuda/products.h"
+
+namespace clef::cuda {
+
+namespace {
+
+constexpr int kThreads = 256;
+
+// One block a row of the padded planes. Rows past the input's are zero.
+__global__ void __launch_bounds__(kThreads)
+    split_rows(__half* high, __half* low, float* row_scale, Matrix<const float> x) {
+  const std::int64_t row = blockIdx.x;
+  __half* to_high = high + row * x.cols;
+  __half* to_low = low + row * x.cols;
+  if (row >= x.rows) {
+    for (std::int64_t c = threadIdx.x; c < x.cols; c += kThreads) to_high[c] = to_low[c] = __half(0.0F);
+    return;
+  }
+  const float* from = x.row(row);
+  float most = 0;
+  for (std::int64_t c = threadIdx.x; c < x.cols; c += kThreads) most = fmaxf(most, fabsf(from[c]));
+  most = block_max<kThreads>(most);
+  // The largest magnitude comes to lie in [2^13, 2^14). A row of zeros, or with infinity, stays as it is.
+  int exponent = 0;
+  if (most > 0 && most <= 3.4e38F) frexpf(most, &exponent);
+  exponent = most > 0 && most <= 3.4e38F ? min(max(14 - exponent, -126), 126) : 0;
+  const float scale = exp2f(static_cast<float>(exponent));
+  if (threadIdx.x == 0) row_scale[row] = exp2f(static_cast<float>(-exponent));
+  for (std::int64_t c = threadIdx.x; c < x.cols; c += kThreads) {
+    const float value = from[c] * scale;
+    const __half h = __float2half_rn(value);
+    to_high[c] = h;
+    to_low[c] = __float2half_rn(value - __half2float(h));
+  }
+}
+
+// 2 level - 255, an integer; 255 times the processor's normalised pixel.
+__global__ void __launch_bounds__(kThreads)
+    levels_to_half(__half* to, const std::uint8_t* levels, std::int64_t count, std::int64_t padded) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i < padded) to[i] = __int2half_rn(i < count ? 2 * static_cast<int>(levels[i]) - 255 : 0);
+}
+
+__global__ void __launch_bounds__(kThreads) copy_rows(__half* to, Matrix<const __half> x, std::int64_t padded_rows) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= padded_rows * x.cols) return;
+  const std::int64_t row = i / x.cols;
+  to[i] = row < x.rows ? x.row(row)[i % x.cols] : __half(0.0F);
+}
+
+__device__ float gelu(float x, Follow kind) {
+  if (kind == Follow::gelu_erf) return 0.5F * x * (1.0F + erff(x * 0.70710678118654752F));
+  const float inner = 0.79788456080286536F * (x + 0.044715F * x * x * x);
+  return 0.5F * x * (1.0F + tanhf(inner));
+}
+
+// y (type To) from the product (type From): times its row's scale, plus bias, then what follows.
+template <typename From, typename To>
+__global__ void __launch_bounds__(kThreads) finish(Matrix<To> y, const From* product, std::int64_t product_stride,
+                                                   const float* row_scale, const float* bias, Follow kind) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= y.rows * y.cols) return;
+  const std::int64_t row = i / y.cols, col = i % y.cols;
+  const float scale = row_scale == nullptr ? 1.0F : row_scale[row];
+  const From* from = product + row * product_stride;
+  float value = to_float(from[col]) * scale;
+  To* to = y.row(row) + col;
+  if (kind == Follow::add) value += to_float(*to);  // before the bias, as cuBLAS's epilogue does
+  if (bias != nullptr) value += bias[col];
+  switch (kind) {
+    case Follow::store:
+    case Follow::add:
+      break;
+    case Follow::swiglu:  // the gate's columns, then the other's
+      value = silu(value) * (to_float(from[y.cols + col]) * scale);
+      break;
+    default:
+      value = gelu(value, kind);
+  }
+  *to = from_float<To>(value);
+}
+
+// The same for FP16 without row scales, eight columns a thread.
+struct alignas(16) Eight {
+  __half2 pairs[4];
+};
+
+__global__ void __launch_bounds__(kThreads)
+    swiglu_eight(Matrix<__half> y, const __half* product, std::int64_t product_stride) {
+  const std::int64_t words = y.cols / 8;
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= y.rows * words) return;
+  const std::int64_t row = i / words, col = i % words * 8;
+  const Eight gate = *reinterpret_cast<const Eight*>(product + row * product_stride + col);
+  const Eight up = *reinterpret_cast<const Eight*>(product + row * product_stride + y.cols + col);
+  Eight out;
+#pragma unroll
+  for (int p = 0; p < 4; ++p) {
+    const float2 g = __half22float2(gate.pairs[p]), u = __half22float2(up.pairs[p]);
+    out.pairs[p] = __floats2half2_rn(silu(g.x) * u.x, silu(g.y) * u.y);
+  }
+  *reinterpret_cast<Eight*>(y.row(row) + col) = out;
+}
+
+__global__ void __launch_bounds__(kThreads) bias_eight(Matrix<__half> y, const float* bias, Follow kind) {
+  const std::int64_t words = y.cols / 8;
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= y.rows * words) return;
+  const std::int64_t row = i / words, col = i % words * 8;
+  Eight& at = *reinterpret_cast<Eight*>(y.row(row) + col);
+  Eight word = at;
+#pragma unroll
+  for (int p = 0; p < 4; ++p) {
+    float2 v = __half22float2(word.pairs[p]);
+    if (bias != nullptr) {
+      v.x += bias[col + 2 * p];
+      v.y += bias[col + 2 * p + 1];
+    }
+    if (kind != Follow::store) v = make_float2(gelu(v.x, kind), gelu(v.y, kind));
+    word.pairs[p] = __floats2half2_rn(v.x, v.y);
+  }
+  at = word;
+}
+
+}  // namespace
+
+void split(const Planes& to, const Tensor& x, Context& context) {
+  split_rows<<<static_cast<unsigned>(to.rows), kThreads, 0, context.stream>>>(to.high, to.low, to.row_scale,
+                                                                              matrix<const float>(x));
+  context.check(cudaGetLastError(), "split_rows");
+}
+
+void widen_levels(__half* to, const Tensor& levels, std::int64_t padded_rows, Context& context) {
+  const std::int64_t padded = padded_rows * levels.cols;
+  levels_to_half<<<blocks(padded, kThreads), kThreads, 0, context.stream>>>(to, matrix<const std::uint8_t>(levels).data,
+                                                                            levels.rows * levels.cols, padded);
+  context.check(cudaGetLastError(), "levels_to_half");
+}
+
+void copy_padded(__half* to, const Tensor& x, std::int64_t padded_rows, Context& context) {
+  copy_rows<<<blocks(padded_rows * x.cols, kThreads), kThreads, 0, context.stream>>>(to, matrix<const __half>(x),
+                                                                                     padded_rows);
+  context.check(cudaGetLastError(), "copy_rows");
+}
+
+void follow_f32(const Tensor& y, const float* product, std::int64_t product_stride, const float* row_scale,
+                const float* bias, Follow kind, Context& context) {
+  const unsigned grid = blocks(y.rows * y.cols, kThreads);
+  if (y.dtype == DType::f16) {
+    finish<float, __half>
+        <<<grid, kThreads, 0, context.stream>>>(matrix<__half>(y), product, product_stride, row_scale, bias, kind);
+  } else {
+    finish<float, float>
+        <<<grid, kThreads, 0, context.stream>>>(matrix<float>(y), product, product_stride, row_scale, bias, kind);
+  }
+  context.check(cudaGetLastError(), "finish");
+}
+
+void follow_f16(const Tensor& y, const __half* product, std::int64_t product_stride, const float* bias, Follow kind,
+                Context& context) {
+  finish<__half, __half><<<blocks(y.rows * y.cols, kThreads), kThreads, 0, context.stream>>>(
+      matrix<__half>(y), product, product_stride, nullptr, bias, kind);
+  context.check(cudaGetLastError(), "finish");
+}
+
+void follow_swiglu(const Tensor& y, const __half* product, std::int64_t product_stride, Context& context) {
+  if (y.cols % 8 == 0 && y.stride % 8 == 0 && product_stride % 8 == 0) {
+    swiglu_eight<<<blocks(y.rows * y.cols / 8, kThreads), kThreads, 0, context.stream>>>(matrix<__half>(y), product,
+                                                                                         product_stride);
+  } else {
+    finish<__half, __half><<<blocks(y.rows * y.cols, kThreads), kThreads, 0, context.stream>>>(
+        matrix<__half>(y), product, product_stride, nullptr, nullptr, Follow::swiglu);
+  }
+  context.check(cudaGetLastError(), "swiglu");
+}
+
+void follow_in_place(const Tensor& y, const float* bias, Follow kind, Context& context) {
+  if (y.cols % 8 == 0 && y.stride % 8 == 0) {
+    bias_eight<<<blocks(y.rows * y.cols / 8, kThreads), kThreads, 0, context.stream>>>(matrix<__half>(y), bias, kind);
+  } else {
+    const Matrix<__half> at = matrix<__half>(y);
+    finish<__half, __half><<<blocks(y.rows * y.cols, kThreads), kThreads, 0, context.stream>>>(at, at.data, at.stride,
+                                                                                               nullptr, bias, kind);
+  }
+  context.check(cudaGetLastError(), "bias");
+}
+
+}  // namespace clef::cuda
