@@ -20,9 +20,9 @@ def arrays(encoded: dict, targets=None) -> tuple:
     return (np.array(encoded["ids"], np.int16), np.array(encoded["questions"], np.int16), np.array(encoded["types"], np.int8), options, owner, flat, encoded["state"])
 
 
-def collate(items: list[tuple]) -> dict:
-    longest = -(-max(len(i[0]) for i in items) // STEP) * STEP
-    b, q, k = len(items), max(len(i[1]) for i in items), max(len(i[4]) for i in items)
+def collate(items: list[tuple], length: int = 0, q: int = 0, k: int = 0) -> dict:
+    longest = length or -(-max(len(i[0]) for i in items) // STEP) * STEP
+    b, q, k = len(items), q or max(len(i[1]) for i in items), k or max(len(i[4]) for i in items)
     ids, lengths = np.zeros((b, longest), np.int16), np.zeros(b, np.int16)
     questions, types, options, owner = np.zeros((b, q, 2), np.int16), np.zeros((b, q), np.int8), np.zeros((b, k, 2), np.int16), np.zeros((b, k), np.int8)
     target, question_mask, belongs, state = np.zeros((b, k), np.float32), np.zeros((b, q), bool), np.zeros((b, q, k), bool), np.zeros((b, 2), np.int16)
@@ -41,35 +41,39 @@ def to_device(batch: dict, device) -> dict:
     return {n: v.long() if v.dtype in (torch.int8, torch.int16) else v for n, v in moved.items()}
 
 
-class Source:
-    """Endless batches of about `tokens` padded tokens from one worker's stream of records."""
+LENGTHS = (192, 256, 320, 384, 448)
 
-    def __init__(self, tokenize, mixed, seed: int, tokens: int, pool: int = 2048):
+
+class Source:
+    """Endless batches of fixed shapes: for each padded length as many records as `tokens` hold, with all questions padded."""
+
+    def __init__(self, tokenize, mixed, seed: int, tokens: int):
         self.tokenize, self.mixture = tokenize, mixed
         self.rng = random.Random(seed)
-        self.tokens, self.pool = tokens, pool
+        self.tokens, self.made = tokens, 0
 
     def encoded(self):
+        """A record of at most the longest length; questions are dropped to get there."""
         while True:
             state, questions, targets = self.mixture.record(self.rng)
-            item = prompt.encode(self.tokenize, state, questions)
-            if len(item["ids"]) <= mixture.MAX_TOKENS:
-                return arrays(item, targets)
+            while questions:
+                item = prompt.encode(self.tokenize, state, questions)
+                if len(item["ids"]) <= LENGTHS[-1]:
+                    self.made += 1
+                    return arrays(item, targets)
+                questions.popitem()
+                targets.pop()
 
     def __iter__(self):
+        waiting = {length: [] for length in LENGTHS}
         while True:
-            items = sorted((self.encoded() for _ in range(self.pool)), key=lambda i: len(i[0]))
-            batches, at = [], 0
-            while at < len(items):
-                end, longest = at, STEP
-                while end < len(items):
-                    longest = max(longest, -(-len(items[end][0]) // STEP) * STEP)
-                    if longest * (end + 1 - at) > self.tokens:
-                        break
-                    end += 1
-                batches.append(items[at : max(end, at + 1)])
-                at = max(end, at + 1)
-            self.rng.shuffle(batches)
-            for b in batches:
-                if sum(len(i[0]) for i in b) > self.tokens // 3:
-                    yield b
+            item = self.encoded()
+            length = next(n for n in LENGTHS if len(item[0]) <= n)
+            waiting[length].append(item)
+            if len(waiting[length]) == rows(length, self.tokens):
+                yield length, collate(waiting[length], length, mixture.MAX_QUESTIONS, mixture.MAX_OPTIONS)
+                waiting[length] = []
+
+
+def rows(length: int, tokens: int) -> int:
+    return max(1, tokens // length)

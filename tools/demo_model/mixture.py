@@ -14,7 +14,9 @@ import prompt
 
 HERE = Path(__file__).parent
 SHARES = (0.44, 0.15, 0.13, 0.28)  # scenarios, facts, fields, words
-MAX_TOKENS, MAX_QUESTIONS, MAX_OPTIONS = 512, 6, 26
+FIRST_SHARES = (0.25, 0.33, 0.33, 0.09)  # of a worker's first records: what is copied is learned first
+FIRST_RECORDS = 4000
+MAX_QUESTIONS, MAX_OPTIONS = 6, 26
 
 
 class Mixture:

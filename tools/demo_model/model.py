@@ -27,6 +27,64 @@ def working_type(x):
     return torch.bfloat16 if torch.is_autocast_enabled() else x.dtype
 
 
+def rms(x, weight, shift: float, eps: float, dtype):
+    y = x.float()
+    y = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + eps)
+    return (y * (weight + shift)).to(dtype)
+
+
+def convolve(mixed, taps, key_width: int, heads: int, dk: int):
+    """Causal depthwise convolution, SiLU, and q, k of unit length (q also scaled): float32 from mixed [B, T, channels]."""
+    t, width = mixed.shape[1], taps.shape[1]
+    padded = F.pad(mixed, (0, 0, width - 1, 0))
+    total = padded[:, :t] * taps[:, 0]
+    for i in range(1, width):
+        total = total + padded[:, i : i + t] * taps[:, i]
+    y = F.silu(total.float())
+    q, k, v = y[..., :key_width], y[..., key_width : 2 * key_width], y[..., 2 * key_width :]
+    q, k = q.unflatten(-1, (heads, dk)), k.unflatten(-1, (heads, dk))
+    q = q * (torch.rsqrt(q.square().sum(-1, keepdim=True) + 1e-6) * dk**-0.5)
+    k = k * torch.rsqrt(k.square().sum(-1, keepdim=True) + 1e-6)
+    return q, k, v
+
+
+def chunk_weights(kk, qk, beta, total):
+    """The strictly lower A and the masked, decayed Q K^T of every chunk."""
+    place = torch.arange(kk.shape[-1], device=kk.device)
+    lower = place[:, None] >= place[None, :]
+    decay = (total.unsqueeze(-1) - total.unsqueeze(-2)).masked_fill(~lower, -1e30).exp()
+    a = (beta.unsqueeze(-1) * kk * decay).masked_fill(place[:, None] <= place[None, :], 0.0)
+    return a, qk * decay
+
+
+def gated_norm(out, weight, z, eps: float, dtype):
+    y = out * torch.rsqrt(out.square().mean(-1, keepdim=True) + eps)
+    return (y * weight * F.silu(z.float())).to(dtype)
+
+
+def swiglu(gate, up):
+    return F.silu(gate) * up
+
+
+def rotated_norm(x, weight, cos, sin, eps: float, dtype):
+    """RMS norm of a head, then rotary on its first features; x [B, T, heads, D], cos and sin [T, 1, R/2]."""
+    y = x.float()
+    y = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + eps) * (weight + 1.0)
+    half = cos.shape[-1]
+    a, b, rest = y[..., :half], y[..., half : 2 * half], y[..., 2 * half :]
+    return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], -1).to(dtype)
+
+
+FUSED = {f.__name__: f for f in (rms, convolve, chunk_weights, gated_norm, swiglu, rotated_norm)}
+PLAIN = dict(FUSED)
+
+
+def fuse(on: bool):
+    """Compiles the elementwise pieces, or takes them as they are."""
+    for name, f in PLAIN.items():
+        FUSED[name] = torch.compile(f, dynamic=True) if on else f
+
+
 class RmsNorm(nn.Module):
     def __init__(self, size, zero_centred=True, eps=1e-6):
         super().__init__()
@@ -34,9 +92,7 @@ class RmsNorm(nn.Module):
         self.shift, self.eps = float(zero_centred), eps
 
     def forward(self, x):
-        y = x.float()
-        y = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + self.eps)
-        return (y * (self.weight + self.shift)).to(working_type(x))
+        return FUSED["rms"](x, self.weight, self.shift, self.eps, working_type(x))
 
 
 def invert_unit_lower(a):
@@ -67,13 +123,10 @@ def delta_rule(q, k, v, beta, g):
     q, k, v = (x.reshape(b, h, n, CHUNK, -1) for x in (q, k, v))
     beta, g = beta.reshape(b, h, n, CHUNK), g.reshape(b, h, n, CHUNK)
     total = g.cumsum(-1)
-    lower = torch.ones(CHUNK, CHUNK, device=q.device, dtype=torch.bool).tril()
-    decay = (total.unsqueeze(-1) - total.unsqueeze(-2)).masked_fill(~lower, -1e30).exp()
-    a = (beta.unsqueeze(-1) * (k @ k.transpose(-1, -2)) * decay).tril(-1)
+    a, qk = FUSED["chunk_weights"](k @ k.transpose(-1, -2), q @ k.transpose(-1, -2), beta, total)
     inverse = invert_unit_lower(a)
     u = inverse @ (beta.unsqueeze(-1) * v)
     w = inverse @ ((beta * total.exp()).unsqueeze(-1) * k)
-    qk = q @ k.transpose(-1, -2) * decay
     qs = q * total.exp().unsqueeze(-1)
     last = total[..., -1:]
     ks = k * (last - total).exp().unsqueeze(-1)
@@ -107,30 +160,18 @@ class DeltaNet(nn.Module):
     def forward(self, x):
         b, t, _ = x.shape
         mixed = self.in_proj_qkv(x)
-        taps = self.conv1d.weight[:, 0].to(mixed.dtype)
-        padded = F.pad(mixed, (0, 0, taps.shape[1] - 1, 0))
-        mixed = F.silu(sum(padded[:, i : i + t] * taps[:, i] for i in range(taps.shape[1])))
-        q, k, v = mixed.float().split(self.sizes, -1)
-        heads = lambda y, n: y.view(b, t, n, -1).transpose(1, 2)
-        q, k, v = heads(q, self.key_heads), heads(k, self.key_heads), heads(v, self.value_heads)
-        unit = lambda y: y * torch.rsqrt(y.square().sum(-1, keepdim=True) + 1e-6)
+        q, k, v = FUSED["convolve"](mixed, self.conv1d.weight[:, 0].to(mixed.dtype), self.sizes[0], self.key_heads, self.dk)
         repeat = self.value_heads // self.key_heads
-        q, k = (unit(y).repeat_interleave(repeat, 1) if repeat > 1 else unit(y) for y in (q, k))
-        q = q * self.dk**-0.5
+        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.unflatten(-1, (self.value_heads, self.dv)).transpose(1, 2)
+        if repeat > 1:
+            q, k = q.repeat_interleave(repeat, 1), k.repeat_interleave(repeat, 1)
         beta = torch.sigmoid(self.in_proj_b(x).float()).transpose(1, 2)
         g = (-self.A_log.float().exp() * F.softplus(self.in_proj_a(x).float() + self.dt_bias)).transpose(1, 2)
         with torch.autocast(x.device.type, enabled=False):
             out = delta_rule(q, k, v, beta, g)
-        out = out.transpose(1, 2)
         z = self.in_proj_z(x).view(b, t, self.value_heads, -1)
-        out = self.norm(out) * F.silu(z.float())
-        return self.out_proj(out.reshape(b, t, -1).to(x.dtype))
-
-
-def rotate(x, cos, sin):
-    half = cos.shape[-1]
-    a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
-    return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], -1)
+        out = FUSED["gated_norm"](out.transpose(1, 2), self.norm.weight, z, self.norm.eps, working_type(x))
+        return self.out_proj(out.reshape(b, t, -1))
 
 
 class Attention(nn.Module):
@@ -151,12 +192,14 @@ class Attention(nn.Module):
         q, gate = self.q_proj(x).view(b, t, self.heads, 2, self.d).unbind(3)
         k, v = self.k_proj(x).view(b, t, self.kv, self.d), self.v_proj(x).view(b, t, self.kv, self.d)
         angles = torch.arange(t, device=x.device).float()[:, None] * self.frequencies
-        cos, sin = angles.cos()[None, None], angles.sin()[None, None]
-        q, k, v = rotate(self.q_norm(q).transpose(1, 2), cos, sin), rotate(self.k_norm(k).transpose(1, 2), cos, sin), v.transpose(1, 2)
+        cos, sin = angles.cos()[:, None], angles.sin()[:, None]
+        dtype = working_type(x)
+        q = FUSED["rotated_norm"](q, self.q_norm.weight, cos, sin, 1e-6, dtype).transpose(1, 2)
+        k = FUSED["rotated_norm"](k, self.k_norm.weight, cos, sin, 1e-6, dtype).transpose(1, 2)
+        v = v.transpose(1, 2)
         repeat = self.heads // self.kv
         k, v = k.repeat_interleave(repeat, 1), v.repeat_interleave(repeat, 1)
-        dtype = working_type(x)
-        out = attend(q.to(dtype), k.to(dtype), v.to(dtype), causal=True)
+        out = attend(q, k, v.to(dtype), causal=True)
         out = out.transpose(1, 2) * torch.sigmoid(gate)
         return self.o_proj(out.reshape(b, t, -1))
 
@@ -181,7 +224,7 @@ class Mlp(nn.Module):
         self.down_proj = nn.Linear(c["intermediate_size"], c["hidden_size"], bias=False)
 
     def forward(self, x):
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        return self.down_proj(FUSED["swiglu"](self.gate_proj(x), self.up_proj(x)))
 
 
 class Layer(nn.Module):
@@ -282,31 +325,34 @@ class Head(nn.Module):
     def forward(self, hidden, batch, embedding):
         """Log-probabilities [B, K] of padded options, each over the options of its own question."""
         ids, lengths = batch["ids"], batch["lengths"]
-        b, t = ids.shape
+        place = torch.arange(ids.shape[1], device=ids.device)
         x = self.hidden_norm(hidden)
         memory = self.memory_projection(x)
-        rows = torch.arange(b, device=ids.device)
-        last = x[rows, lengths - 1]
-        mask = (torch.arange(t, device=ids.device)[None] < lengths[:, None])[:, None, None]
+        mask = (place[None] < lengths[:, None])[:, None, None]
 
-        def means(values, spans):
-            sums = F.pad(values.float().cumsum(1), (0, 0, 1, 0))
-            size = (spans[..., 1] - spans[..., 0]).clamp(min=1).unsqueeze(-1)
-            return (sums[rows[:, None], spans[..., 1]] - sums[rows[:, None], spans[..., 0]]) / size
+        def averaging(spans):                                                    # [B, n, 2] -> [B, n, T], rows that sum to 1
+            inside = (place >= spans[..., :1]) & (place < spans[..., 1:])
+            return inside.float() / (spans[..., 1:] - spans[..., :1]).clamp(min=1)
 
-        question = means(x, batch["questions"])                                  # [B, Q, H]
-        context = means(x, batch["options"])                                     # [B, K, H]
-        lexical = means(embedding[ids], batch["options"])                        # [B, K, H]
-        owner = batch["owner"]                                                   # [B, K], the question of an option
-        mine = question[rows[:, None], owner]
+        options = averaging(batch["options"])
+        end = (place == lengths[:, None] - 1).float()[:, None]
+        with torch.autocast(ids.device.type, enabled=False):
+            pooled = torch.cat([averaging(batch["questions"]), options, end], 1) @ x.float()
+            lexical = options @ F.embedding(ids, embedding)                      # [B, K, H]
+        q = batch["questions"].shape[1]
+        question, context, last = pooled[:, :q], pooled[:, q:-1], pooled[:, -1]  # [B, Q, H], [B, K, H], [B, H]
+        belongs = batch["belongs"]                                               # [B, Q, K]: which question an option is of
+        share = belongs.float().transpose(1, 2)
+        with torch.autocast(ids.device.type, enabled=False):
+            mine = share @ question
         routed = self.option_context_projection(context) + self.option_lexical_projection(lexical) + self.option_question_projection(mine)
         for layer in self.evidence_layers:
             routed = layer(routed, memory, mask)
         base = self.question_projection(question)                                # [B, Q, W]
-        belongs = batch["belongs"]                                               # [B, Q, K]
-        scores = (base.float() @ routed.float().transpose(1, 2)) / math.sqrt(base.shape[-1])
-        weights = scores.masked_fill(~belongs, -1e9).softmax(-1)
-        summary = weights @ routed.float()
+        with torch.autocast(ids.device.type, enabled=False):
+            scores = (base.float() @ routed.float().transpose(1, 2)) / math.sqrt(base.shape[-1])
+            weights = scores.masked_fill(~belongs, -1e9).softmax(-1)
+            summary = weights @ routed.float()
         fields = base + self.option_summary_norm(summary) + self.global_projection(last)[:, None] + self.type_embedding(batch["types"])
         field_mask = batch["question_mask"][:, None, None]
         for layer in self.layers:
@@ -316,13 +362,16 @@ class Head(nn.Module):
         prior_scale, joint_scale = self.prior_logit_scale.clamp(max=cap).exp(), self.joint_logit_scale.clamp(max=cap).exp()
         anchor = F.normalize(mine + last.float()[:, None], dim=-1)
         prior = prior_scale * (F.normalize(lexical, dim=-1) * anchor).sum(-1)
-        options = self.option_norm(routed).float()
-        field = fields[rows[:, None], owner].float()
+        options = self.option_norm(routed.float()).float()
+        with torch.autocast(ids.device.type, enabled=False):
+            field = share @ fields.float()
         features = torch.cat([field, options, field * options, (field - options).abs()], -1)
         residual = self.residual_scorer["3"](F.gelu(self.residual_scorer["0"](features))).squeeze(-1).float()
         logits = prior + torch.sigmoid(self.residual_gate) * (joint_scale * F.cosine_similarity(field, options, dim=-1) + residual)
         everyone = torch.where(belongs, logits[:, None], torch.full_like(scores, -1e9))
-        return (logits - everyone.logsumexp(-1)[rows[:, None], owner]), logits
+        with torch.autocast(ids.device.type, enabled=False):
+            total = (share @ everyone.logsumexp(-1).clamp(min=-1e6).unsqueeze(-1)).squeeze(-1)
+        return logits - total, logits
 
 
 class Clef(nn.Module):

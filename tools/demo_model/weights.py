@@ -82,9 +82,12 @@ def save(model, folder: Path, tokenizer: Path | None = None):
 
 
 @torch.no_grad()
-def load(model, folder: Path):
+def load(model, folder: Path, backbone_only: bool = False):
     stored = {file: read(folder / file) for file in ("model.safetensors", "joint_head.safetensors")}
     for file, name, p in names(model):
+        if backbone_only and file == "joint_head.safetensors":
+            stored[file].pop(name)
+            continue
         p.copy_(stored[file].pop(name).reshape(p.shape))
     left = [n for tensors in stored.values() for n in tensors]
     if left:
