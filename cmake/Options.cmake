@@ -52,7 +52,13 @@ if(NOT CLEF_CUDA STREQUAL "OFF")
     endif()
     enable_language(CUDA)
     find_package(CUDAToolkit REQUIRED)
-    set(CMAKE_CUDA_STANDARD 17)  # the last that CMake 3.25 knows for nvcc; the flags below say C++20
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has it
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+    endif()
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+    set(CMAKE_CUDA_EXTENSIONS OFF)
   elseif(CLEF_CUDA STREQUAL "ON")
     message(FATAL_ERROR "CLEF_CUDA is ON, but no nvcc was found: set CMAKE_CUDA_COMPILER, or CLEF_CUDA=OFF.")
   endif()
@@ -72,7 +78,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
 endif()
 target_compile_options(clef_flags INTERFACE
   # As on the CPU: no fma but where it is written. fmt 9 takes nvcc for a compiler without constexpr.
-  "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--fmad=false;-Xcompiler=-Wall,-Wextra,-ffp-contract=off;-DFMT_USE_CONSTEXPR=1;-DFMT_CONSTEVAL=>")
+  "$<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;-Xcompiler=-Wall,-Wextra,-ffp-contract=off;-DFMT_USE_CONSTEXPR=1;-DFMT_CONSTEVAL=>")
 if(CLEF_WERROR)
   target_compile_options(clef_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()

@@ -30,14 +30,19 @@ void each_matrix(HeadScratch& s, const HeadConfig& config, const Batch& batch, T
 LayerNorm layer_norm(const Tensor& y, const Tensor& x, const DeviceNorm& norm) {
   return {.y = y, .x = x, .gain = norm.gain, .bias = norm.bias, .eps = kLayerNormEps};
 }
+// Of rows of tokens.
 Linear linear(const Tensor& y, const Tensor& x, const DeviceLinear& weights) {
   return {.y = y, .x = x, .w = weights.weight, .bias = weights.bias};
 }
-LinearAdd linear_add(const Tensor& y, const Tensor& x, const DeviceLinear& weights) {
-  return {.y = y, .x = x, .w = weights.weight, .bias = weights.bias};
+// Of questions or options.
+Linear item_linear(const Tensor& y, const Tensor& x, const DeviceLinear& weights) {
+  return {.y = y, .x = x, .w = weights.weight, .bias = weights.bias, .items = true};
 }
-LinearGelu linear_gelu(const Tensor& y, const Tensor& x, const DeviceLinear& weights) {
-  return {.y = y, .x = x, .w = weights.weight, .bias = weights.bias, .gelu = Gelu::erf};
+LinearAdd item_linear_add(const Tensor& y, const Tensor& x, const DeviceLinear& weights) {
+  return {.y = y, .x = x, .w = weights.weight, .bias = weights.bias, .items = true};
+}
+LinearGelu item_linear_gelu(const Tensor& y, const Tensor& x, const DeviceLinear& weights) {
+  return {.y = y, .x = x, .w = weights.weight, .bias = weights.bias, .gelu = Gelu::erf, .items = true};
 }
 
 // exp of a learned log-scale, which the reference caps at ln 100.
@@ -119,7 +124,7 @@ Result<Head> Head::load(const ModelWeights& model, const HeadConfig& config, Wei
 void Head::forward(const EvidenceLayer& layer, Pass& pass, const Batch& batch, const HeadScratch& s) const {
   pass.run(layer_norm(s.options_normed, s.options, layer.query_norm));
   pass.run(layer_norm(s.memory_normed, s.memory, layer.memory_norm));
-  pass.run(linear(s.options_q, s.options_normed, layer.attention.q));
+  pass.run(item_linear(s.options_q, s.options_normed, layer.attention.q));
   pass.run(linear(s.keys, s.memory_normed, layer.attention.k));
   pass.run(linear(s.values, s.memory_normed, layer.attention.v));
   pass.run(CrossAttention{.y = s.options_mixed,
@@ -129,17 +134,17 @@ void Head::forward(const EvidenceLayer& layer, Pass& pass, const Batch& batch, c
                           .cu_queries = batch.cu_record_options,
                           .cu_keys = batch.cu_seqlens,
                           .head_dim = head_dim_});
-  pass.run(linear_add(s.options, s.options_mixed, layer.attention.out));
+  pass.run(item_linear_add(s.options, s.options_mixed, layer.attention.out));
   pass.run(layer_norm(s.options_normed, s.options, layer.feedforward_norm));
-  pass.run(linear_gelu(s.options_inner, s.options_normed, layer.up));
-  pass.run(linear_add(s.options, s.options_inner, layer.down));
+  pass.run(item_linear_gelu(s.options_inner, s.options_normed, layer.up));
+  pass.run(item_linear_add(s.options, s.options_inner, layer.down));
 }
 
 void Head::forward(const FieldLayer& layer, Pass& pass, const Batch& batch, const HeadScratch& s) const {
   pass.run(layer_norm(s.fields_normed, s.fields, layer.norm1));
-  pass.run(linear(s.fields_q, s.fields_normed, layer.self_attn.q));
-  pass.run(linear(s.fields_k, s.fields_normed, layer.self_attn.k));
-  pass.run(linear(s.fields_v, s.fields_normed, layer.self_attn.v));
+  pass.run(item_linear(s.fields_q, s.fields_normed, layer.self_attn.q));
+  pass.run(item_linear(s.fields_k, s.fields_normed, layer.self_attn.k));
+  pass.run(item_linear(s.fields_v, s.fields_normed, layer.self_attn.v));
   pass.run(CrossAttention{.y = s.fields_mixed,
                           .q = s.fields_q,
                           .k = s.fields_k,
@@ -147,10 +152,10 @@ void Head::forward(const FieldLayer& layer, Pass& pass, const Batch& batch, cons
                           .cu_queries = batch.cu_questions,
                           .cu_keys = batch.cu_questions,
                           .head_dim = head_dim_});
-  pass.run(linear_add(s.fields, s.fields_mixed, layer.self_attn.out));
+  pass.run(item_linear_add(s.fields, s.fields_mixed, layer.self_attn.out));
 
   pass.run(layer_norm(s.fields_normed, s.fields, layer.norm2));
-  pass.run(linear(s.fields_q, s.fields_normed, layer.multihead_attn.q));
+  pass.run(item_linear(s.fields_q, s.fields_normed, layer.multihead_attn.q));
   pass.run(linear(s.keys, s.memory, layer.multihead_attn.k));  // the memory itself, not its norm
   pass.run(linear(s.values, s.memory, layer.multihead_attn.v));
   pass.run(CrossAttention{.y = s.fields_mixed,
@@ -160,11 +165,11 @@ void Head::forward(const FieldLayer& layer, Pass& pass, const Batch& batch, cons
                           .cu_queries = batch.cu_questions,
                           .cu_keys = batch.cu_seqlens,
                           .head_dim = head_dim_});
-  pass.run(linear_add(s.fields, s.fields_mixed, layer.multihead_attn.out));
+  pass.run(item_linear_add(s.fields, s.fields_mixed, layer.multihead_attn.out));
 
   pass.run(layer_norm(s.fields_normed, s.fields, layer.norm3));
-  pass.run(linear_gelu(s.fields_inner, s.fields_normed, layer.linear1));
-  pass.run(linear_add(s.fields, s.fields_inner, layer.linear2));
+  pass.run(item_linear_gelu(s.fields_inner, s.fields_normed, layer.linear1));
+  pass.run(item_linear_add(s.fields, s.fields_inner, layer.linear2));
 }
 
 void Head::forward(Pass& pass, const Batch& batch, const Tensor& hidden, const HeadScratch& s) const {
@@ -177,20 +182,20 @@ void Head::forward(Pass& pass, const Batch& batch, const Tensor& hidden, const H
   pass.run(EmbedMean{.y = s.lexical, .ids = batch.ids, .spans = batch.option_spans, .table = lm_head_});
 
   // fields_normed serves for the question's part of the options until the fields need it.
-  pass.run(Linear{.y = s.options, .x = s.context, .w = option_context_projection_, .bias = {}});
-  pass.run(LinearAdd{.y = s.options, .x = s.lexical, .w = option_lexical_projection_, .bias = {}});
-  pass.run(Linear{.y = s.fields_normed, .x = s.question, .w = option_question_projection_, .bias = {}});
+  pass.run(Linear{.y = s.options, .x = s.context, .w = option_context_projection_, .bias = {}, .items = true});
+  pass.run(LinearAdd{.y = s.options, .x = s.lexical, .w = option_lexical_projection_, .bias = {}, .items = true});
+  pass.run(Linear{.y = s.fields_normed, .x = s.question, .w = option_question_projection_, .bias = {}, .items = true});
   pass.run(AddRows{.y = s.options, .x = s.fields_normed, .index = batch.question_of_option});
   pass.mark("head", "option_queries", s.options);
   for (const EvidenceLayer& layer : evidence_layers_) forward(layer, pass, batch, s);
   pass.mark("head", "routed_options", s.options);
 
-  pass.run(Linear{.y = s.fields, .x = s.question, .w = question_projection_, .bias = {}});
+  pass.run(Linear{.y = s.fields, .x = s.question, .w = question_projection_, .bias = {}, .items = true});
   pass.run(
       OptionSummary{.z = s.fields_mixed, .options = s.options, .fields = s.fields, .cu_options = batch.cu_options});
   pass.run(layer_norm(s.fields_normed, s.fields_mixed, option_summary_norm_));
   pass.run(AddRows{.y = s.fields, .x = s.fields_normed, .index = {}});
-  pass.run(LinearAdd{.y = s.fields, .x = s.last, .w = global_projection_, .bias = {}});
+  pass.run(LinearAdd{.y = s.fields, .x = s.last, .w = global_projection_, .bias = {}, .items = true});
   pass.run(AddRows{.y = s.fields, .x = type_embedding_, .index = batch.question_types});
   pass.mark("head", "fields_in", s.fields);
   for (const FieldLayer& layer : layers_) forward(layer, pass, batch, s);
@@ -202,8 +207,8 @@ void Head::forward(Pass& pass, const Batch& batch, const Tensor& hidden, const H
                           .fields = s.fields_normed,
                           .options = s.options_normed,
                           .question_of_option = batch.question_of_option});
-  pass.run(linear_gelu(s.options_mixed, s.features, residual_scorer_0_));
-  pass.run(linear(s.residual, s.options_mixed, residual_scorer_3_));
+  pass.run(item_linear_gelu(s.options_mixed, s.features, residual_scorer_0_));
+  pass.run(item_linear(s.residual, s.options_mixed, residual_scorer_3_));
   pass.run(OptionLogits{.logits = s.logits,
                         .lexical = s.lexical,
                         .question = s.question,

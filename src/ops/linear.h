@@ -10,6 +10,9 @@
 
 namespace clef {
 
+// Where `items` is set, the rows are questions or options. They are few, and a machine may sum them in another order
+// than rows of tokens; the order still does not depend on their number.
+
 // y = x * W^T + bias
 struct Linear {
   static constexpr std::string_view name = "linear";
@@ -17,6 +20,7 @@ struct Linear {
   In x;     // [rows, k]  activation
   In w;     // [n, k]     a weight
   In bias;  // [1, n]     f32, or none
+  bool items = false;
   auto tensors() const { return std::tie(y, x, w, bias); }
 };
 bool valid(const Linear& op);
@@ -42,6 +46,7 @@ struct LinearAdd {
   In x;     // [rows, k]  activation
   In w;     // [n, k]     a weight
   In bias;  // [1, n]     f32, or none
+  bool items = false;
   auto tensors() const { return std::tie(y, x, w, bias); }
 };
 bool valid(const LinearAdd& op);
@@ -69,6 +74,7 @@ struct LinearGelu {
   In w;     // [n, k]     a weight
   In bias;  // [1, n]     f32, or none
   Gelu gelu = Gelu::erf;
+  bool items = false;
   auto tensors() const { return std::tie(y, x, w, bias); }
 };
 bool valid(const LinearGelu& op);

@@ -21,6 +21,9 @@ class Workspace {
   Workspace& operator=(const Workspace&) = delete;
   // At least `bytes`, aligned to 256; what it held is gone. Null, and the error, when there is no room.
   cudaError_t get(std::size_t bytes, void** memory);
+  // The same by elements; the context has the error.
+  template <typename T>
+  T* get(std::int64_t count, struct Context& context);
 
  private:
   cudaStream_t stream_;
@@ -35,7 +38,8 @@ struct WeightBuffer final : Buffer {
 };
 
 struct Context {
-  explicit Context(cudaStream_t stream_) : stream(stream_), planes(stream_), products(stream_), states(stream_) {}
+  explicit Context(cudaStream_t stream_)
+      : stream(stream_), planes(stream_), products(stream_), states(stream_), pixels(stream_) {}
 
   // Remembers the first failure of a pass; later work of the pass is pointless, and left out.
   void check(cudaError_t error, const char* what);
@@ -45,9 +49,17 @@ struct Context {
   cudaStream_t stream;
   int num_multiprocessors = 0;
   Matmul matmul;
-  Workspace planes, products, states;  // of split inputs; of products before their epilogue; of recurrences
+  bool is_hopper = false;
+  Workspace planes, products, states, pixels;  // of split inputs; of products before what follows; of recurrences
   Status status;
 };
+
+template <typename T>
+T* Workspace::get(std::int64_t count, Context& context) {
+  void* memory = nullptr;
+  context.check(get(static_cast<std::size_t>(count) * sizeof(T), &memory), "memory beside an op");
+  return static_cast<T*>(memory);
+}
 
 inline float scale_of(const Tensor& weight) { return static_cast<const WeightBuffer*>(weight.buffer)->scale; }
 

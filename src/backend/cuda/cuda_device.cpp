@@ -212,9 +212,10 @@ Result<std::vector<CudaGpu>> list_cuda_gpus() {
     if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
       return Error{Errc::unsupported, "cuda: no GPU can be used: there is no NVIDIA driver"};
     }
-    return Error{Errc::unsupported, fmt::format("cuda: no GPU can be used: {} (driver for CUDA {}.{}, built with {}.{})",
-                                                cudaGetErrorString(error), driver / 1000, driver % 1000 / 10,
-                                                CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10)};
+    return Error{
+        Errc::unsupported,
+        fmt::format("cuda: no GPU can be used: {} (driver for CUDA {}.{}, built with {}.{})", cudaGetErrorString(error),
+                    driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10)};
   }
   std::vector<CudaGpu> gpus;
   for (int i = 0; i < count; ++i) {
@@ -252,7 +253,8 @@ Result<std::unique_ptr<Device>> open_cuda_device(const CudaOptions& options) {
   std::string name = fmt::format("cuda:{} ({}, sm_{}{}, {:.0f} GiB)", options.index, gpu.name, gpu.major, gpu.minor,
                                  static_cast<double>(gpu.total_bytes) / 0x1p30);
   auto device = std::make_unique<CudaDevice>(options, stream, std::move(name));
-  TRY(device->context().matmul.open());
+  device->context().is_hopper = gpu.major == 9;
+  if (gpu.major != 9) TRY(device->context().matmul.open());
   return std::unique_ptr<Device>(std::move(device));
 }
 

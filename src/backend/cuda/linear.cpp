@@ -1,8 +1,11 @@
-// Matrix products on the GPU: which products cuBLASLt is asked for, and what stands around them.
+// Matrix products on the GPU. Hopper has a kernel of its own; other GPUs use cuBLASLt.
 //
 // Weights that were adopted one after another lie so in memory, and weights with one input are then one product.
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "backend/cuda/few_rows.h"
 #include "backend/cuda/products.h"
 #include "backend/cuda/run.h"
 
@@ -10,25 +13,88 @@ namespace clef::cuda {
 
 namespace {
 
-// Rows of a large matrix are taken so many at a time where a product needs memory beside its output.
-constexpr std::int64_t kChunkRows = 8192;
+// Planes of an f32 input are made for so many rows at a time.
+constexpr std::int64_t kPlaneRows = 32768;
+constexpr std::int64_t kPlaneStep = 64;  // a plane's depth is a multiple of it
 
-std::int64_t padded(std::int64_t rows) { return std::max(rows, kFewestRows); }
-
-template <typename T>
-T* get(Workspace& workspace, std::int64_t count, Context& context) {
-  void* memory = nullptr;
-  context.check(workspace.get(static_cast<std::size_t>(count) * sizeof(T), &memory), "memory for a product");
-  return static_cast<T*>(memory);
+void launch(const ProductOp& op, ProductArgs args, Context& context) {
+  args.rows = op.y.rows;
+  args.depth = op.x.cols;
+  args.y_stride = op.y.stride;
+  args.y_is_f32 = op.y.dtype == DType::f32;
+  args.follow = op.follow;
+  args.bias = floats(op.bias);
+  if (op.follow == Follow::swiglu) {
+    args.w = reinterpret_cast<const __half*>(op.weights[0].address());
+    args.w_up = reinterpret_cast<const __half*>(op.weights[1].address());
+    CHECK(scale_of(op.weights[0]) == scale_of(op.weights[1]));
+    args.alpha = scale_of(op.weights[0]);
+    args.columns = op.y.cols;
+    args.y = op.y.address();
+    context.check(launch_product_sm90(args, context.stream), "a product");
+    return;
+  }
+  std::int64_t column = 0;
+  for (const Tensor& w : joined(op.weights)) {
+    args.w = reinterpret_cast<const __half*>(w.address());
+    args.alpha = scale_of(w) * op.alpha;
+    args.columns = w.rows;
+    args.y = op.y.address() + column * static_cast<std::int64_t>(size_of(op.y.dtype));
+    if (op.bias) args.bias = floats(op.bias) + column;
+    context.check(launch_product_sm90(args, context.stream), "a product");
+    column += w.rows;
+  }
 }
 
-const float* floats(const Tensor& t) { return t ? reinterpret_cast<const float*>(t.address()) : nullptr; }
-
-void multiply(const Product& product, Context& context) {
-  if (!context.failed()) context.check(context.matmul.run(product, context.stream));
+void run_hopper(const ProductOp& op, Context& context) {
+  if (op.x.dtype == DType::f16) {
+    return launch(op, {.x = reinterpret_cast<const __half*>(op.x.address()), .x_stride = op.x.stride}, context);
+  }
+  const std::int64_t depth = (op.x.cols + kPlaneStep - 1) / kPlaneStep * kPlaneStep;
+  for (std::int64_t first = 0; first < op.y.rows && !context.failed(); first += kPlaneRows) {
+    const std::int64_t rows = std::min(kPlaneRows, op.y.rows - first);
+    const Planes planes = make_planes(op.x.row_range(first, rows), rows, depth, context);
+    if (context.failed()) return;
+    ProductOp part = op;
+    part.y = op.y.row_range(first, rows);
+    part.x = op.x.row_range(first, rows);
+    launch(
+        part,
+        {.x = planes.values, .x_stride = 2 * depth, .planes = 2, .plane_depth = depth, .row_scale = planes.row_scale},
+        context);
+  }
 }
 
-// Several weights [n_i, depth] as one, when they follow each other in memory and have one scale.
+void run_few(const ProductOp& op, Context& context) {
+  const Tensor& w = op.weights[0];
+  context.check(launch_few_rows({.y = reinterpret_cast<float*>(op.y.address()),
+                                 .y_stride = op.y.stride,
+                                 .x = floats(op.x),
+                                 .x_stride = op.x.stride,
+                                 .w = reinterpret_cast<const __half*>(w.address()),
+                                 .bias = floats(op.bias),
+                                 .rows = op.y.rows,
+                                 .columns = op.y.cols,
+                                 .depth = op.x.cols,
+                                 .alpha = scale_of(w),
+                                 .follow = op.follow},
+                                context.stream),
+                "a product of few rows");
+}
+
+void run_product(const ProductOp& op, Context& context) {
+  if (op.y.rows == 0 || context.failed()) return;
+  if (op.x.cols % 8 != 0) {
+    context.check(
+        Error{Errc::unsupported, fmt::format("cuda: a product of depth {}: expected a multiple of 8", op.x.cols)});
+    return;
+  }
+  if (op.few && op.x.dtype == DType::f32 && op.x.cols <= kMostFewRowsDepth) return run_few(op, context);
+  context.is_hopper ? run_hopper(op, context) : run_cublas(op, context);
+}
+
+}  // namespace
+
 std::vector<Tensor> joined(const std::vector<Tensor>& weights) {
   std::vector<Tensor> result;
   for (const Tensor& w : weights) {
@@ -45,177 +111,46 @@ std::vector<Tensor> joined(const std::vector<Tensor>& weights) {
   return result;
 }
 
-// y = follow(x * [weights]^T + bias) with an f32 x: two products, of its planes, into f32.
-void run_planes(const Tensor& y, const Tensor& x, const std::vector<Tensor>& weights, const Tensor& bias, Follow follow,
-                Context& context) {
-  const std::int64_t columns = follow == Follow::swiglu ? 2 * y.cols : y.cols;
-  for (std::int64_t first = 0; first < y.rows && !context.failed(); first += kChunkRows) {
-    const std::int64_t rows = std::min(kChunkRows, y.rows - first), all = padded(rows);
-    auto* high = get<__half>(context.planes, all * (2 * x.cols + 2), context);
-    auto* product = get<float>(context.products, all * columns, context);
-    if (context.failed()) return;
-    const Planes planes{high, high + all * x.cols, reinterpret_cast<float*>(high + all * 2 * x.cols), all};
-    split(planes, x.row_range(first, rows), context);
-    std::int64_t column = 0;
-    for (const Tensor& w : joined(weights)) {
-      Product p{.rows = all,
-                .columns = w.rows,
-                .depth = x.cols,
-                .x = planes.high,
-                .x_stride = x.cols,
-                .w = w.address(),
-                .y = product + column,
-                .y_stride = columns,
-                .y_is_f32 = true,
-                .alpha = scale_of(w),
-                .beta = 0};
-      multiply(p, context);
-      p.x = planes.low;
-      p.beta = 1;
-      multiply(p, context);
-      column += w.rows;
-    }
-    follow_f32(y.row_range(first, rows), product, columns, planes.row_scale, floats(bias), follow, context);
-  }
+Planes make_planes(const Tensor& x, std::int64_t rows, std::int64_t depth, Context& context) {
+  Planes planes{.values = nullptr, .row_scale = nullptr, .rows = rows, .depth = depth};
+  planes.values = context.planes.get<__half>(rows * (2 * depth + 2), context);
+  if (context.failed()) return planes;
+  planes.row_scale = reinterpret_cast<float*>(planes.values + rows * 2 * depth);
+  split(planes, x, context);
+  return planes;
 }
-
-// y = x * w^T (+ y when adding) with an f16 x of enough rows.
-void run_halves(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, bool add, Context& context) {
-  multiply({.rows = y.rows,
-            .columns = w.rows,
-            .depth = x.cols,
-            .x = x.address(),
-            .x_stride = x.stride,
-            .w = w.address(),
-            .y = y.address(),
-            .y_stride = y.stride,
-            .y_is_f32 = y.dtype == DType::f32,
-            .alpha = scale_of(w),
-            .beta = add ? 1.0F : 0.0F,
-            .bias = floats(bias)},
-           context);
-}
-
-// Too few rows for cuBLASLt to give them the bits they have among many: padded copies.
-void run_few(const Tensor& y, const Tensor& x, const std::vector<Tensor>& weights, const Tensor& bias, Follow follow,
-             Context& context) {
-  const std::int64_t columns = follow == Follow::swiglu ? 2 * y.cols : y.cols;
-  auto* rows = get<__half>(context.planes, kFewestRows * x.cols, context);
-  const std::size_t element = y.dtype == DType::f32 ? 4 : 2;
-  auto* product = get<std::byte>(context.products, kFewestRows * columns * static_cast<std::int64_t>(element), context);
-  if (context.failed()) return;
-  copy_padded(rows, x, kFewestRows, context);
-  std::int64_t column = 0;
-  for (const Tensor& w : joined(weights)) {
-    multiply({.rows = kFewestRows,
-              .columns = w.rows,
-              .depth = x.cols,
-              .x = rows,
-              .x_stride = x.cols,
-              .w = w.address(),
-              .y = product + static_cast<std::size_t>(column) * element,
-              .y_stride = columns,
-              .y_is_f32 = y.dtype == DType::f32,
-              .alpha = scale_of(w)},
-             context);
-    column += w.rows;
-  }
-  if (y.dtype == DType::f32) {
-    follow_f32(y, reinterpret_cast<const float*>(product), columns, nullptr, floats(bias), follow, context);
-  } else {
-    follow_f16(y, reinterpret_cast<const __half*>(product), columns, floats(bias), follow, context);
-  }
-}
-
-bool is_split(const Tensor& x) { return x.dtype == DType::f32; }
-bool has_few_rows(const Tensor& x) { return x.rows < kFewestRows; }
-
-}  // namespace
 
 void run(const Linear& op, Context& context) {
-  if (op.y.rows == 0) return;
-  if (is_split(op.x)) return run_planes(op.y, op.x, {op.w}, op.bias, Follow::store, context);
-  if (has_few_rows(op.x)) return run_few(op.y, op.x, {op.w}, op.bias, Follow::store, context);
-  if (op.y.dtype == DType::f32) return run_halves(op.y, op.x, op.w, op.bias, false, context);
-  run_halves(op.y, op.x, op.w, {}, false, context);
-  if (op.bias) follow_in_place(op.y, floats(op.bias), Follow::store, context);
+  run_product({.y = op.y, .x = op.x, .weights = {op.w}, .bias = op.bias, .few = op.items}, context);
 }
-
 void run(const Projections& op, Context& context) {
-  if (op.y.rows == 0) return;
-  if (is_split(op.x)) return run_planes(op.y, op.x, parts(op), {}, Follow::store, context);
-  if (has_few_rows(op.x)) return run_few(op.y, op.x, parts(op), {}, Follow::store, context);
-  std::int64_t column = 0;
-  for (const Tensor& w : joined(parts(op))) {
-    run_halves(op.y.col_range(column, w.rows), op.x, w, {}, false, context);
-    column += w.rows;
-  }
+  run_product({.y = op.y, .x = op.x, .weights = parts(op)}, context);
 }
-
 void run(const LinearAdd& op, Context& context) {
-  if (op.y.rows == 0) return;
-  if (is_split(op.x)) return run_planes(op.y, op.x, {op.w}, op.bias, Follow::add, context);
-  if (has_few_rows(op.x)) return run_few(op.y, op.x, {op.w}, op.bias, Follow::add, context);
-  run_halves(op.y, op.x, op.w, op.bias, true, context);
+  run_product({.y = op.y, .x = op.x, .weights = {op.w}, .bias = op.bias, .follow = Follow::add, .few = op.items},
+              context);
 }
-
 void run(const LinearGelu& op, Context& context) {
   const Follow follow = op.gelu == Gelu::erf ? Follow::gelu_erf : Follow::gelu_tanh;
-  if (op.y.rows == 0) return;
-  if (is_split(op.x)) return run_planes(op.y, op.x, {op.w}, op.bias, follow, context);
-  if (has_few_rows(op.x)) return run_few(op.y, op.x, {op.w}, op.bias, follow, context);
-  run_halves(op.y, op.x, op.w, {}, false, context);
-  follow_in_place(op.y, floats(op.bias), follow, context);
+  run_product({.y = op.y, .x = op.x, .weights = {op.w}, .bias = op.bias, .follow = follow, .few = op.items}, context);
 }
-
 void run(const LinearSwiglu& op, Context& context) {
-  if (op.y.rows == 0) return;
-  if (is_split(op.x)) return run_planes(op.y, op.x, {op.gate, op.up}, {}, Follow::swiglu, context);
-  if (has_few_rows(op.x)) return run_few(op.y, op.x, {op.gate, op.up}, {}, Follow::swiglu, context);
-  std::int64_t rows = 0;
-  for (std::int64_t first = 0; first < op.y.rows && !context.failed(); first += rows) {
-    // A last chunk of few rows would get other bits: it joins the one before.
-    rows = op.y.rows - first < kChunkRows + kFewestRows ? op.y.rows - first : kChunkRows;
-    auto* product = get<__half>(context.products, rows * 2 * op.y.cols, context);
-    if (context.failed()) return;
-    std::int64_t column = 0;
-    for (const Tensor& w : joined({op.gate, op.up})) {
-      multiply({.rows = rows,
-                .columns = w.rows,
-                .depth = op.x.cols,
-                .x = op.x.row_range(first, rows).address(),
-                .x_stride = op.x.stride,
-                .w = w.address(),
-                .y = product + column,
-                .y_stride = 2 * op.y.cols,
-                .alpha = scale_of(w)},
-               context);
-      column += w.rows;
-    }
-    follow_swiglu(op.y.row_range(first, rows), product, 2 * op.y.cols, context);
-  }
+  run_product({.y = op.y, .x = op.x, .weights = {op.gate, op.up}, .follow = Follow::swiglu}, context);
 }
 
 void run(const PatchEmbed& op, Context& context) {
+  constexpr std::int64_t kRows = 16384;
   const std::int64_t width = op.levels.cols;
-  for (std::int64_t first = 0; first < op.y.rows && !context.failed(); first += kChunkRows) {
-    const std::int64_t rows = std::min(kChunkRows, op.y.rows - first), all = padded(rows);
-    auto* pixels = get<__half>(context.planes, all * width, context);
-    auto* product = get<float>(context.products, all * op.y.cols, context);
+  for (std::int64_t first = 0; first < op.y.rows && !context.failed(); first += kRows) {
+    const std::int64_t rows = std::min(kRows, op.y.rows - first);
+    auto* pixels = context.pixels.get<__half>(rows * width, context);
     if (context.failed()) return;
-    widen_levels(pixels, op.levels.row_range(first, rows), all, context);
-    multiply({.rows = all,
-              .columns = op.w.rows,
-              .depth = width,
-              .x = pixels,
-              .x_stride = width,
-              .w = op.w.address(),
-              .y = product,
-              .y_stride = op.y.cols,
-              .y_is_f32 = true,
-              .alpha = scale_of(op.w) / 255.0F},  // levels enter as 255 times the pixel
-             context);
-    follow_f32(op.y.row_range(first, rows), product, op.y.cols, nullptr, floats(op.bias), Follow::store, context);
+    widen_levels(pixels, op.levels.row_range(first, rows), context);
+    Buffer view(pixels, static_cast<std::size_t>(rows * width) * sizeof(__half));
+    const Tensor x{.buffer = &view, .rows = rows, .cols = width, .stride = width, .dtype = DType::f16};
+    // Levels enter as 255 times the pixel.
+    run_product({.y = op.y.row_range(first, rows), .x = x, .weights = {op.w}, .bias = op.bias, .alpha = 1.0F / 255.0F},
+                context);
   }
 }
 

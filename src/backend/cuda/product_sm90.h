@@ -12,9 +12,9 @@ namespace clef::cuda {
 enum class Follow { store, add, swiglu, gelu_erf, gelu_tanh };
 
 // y = follow(alpha * row_scale * (x * w^T) + bias); with `add` the y that was there joins before the bias.
-// x [rows, planes * depth_stride] f16: with two planes, x = first + second. w [columns, depth] f16; with swiglu, w is the
-// gate's and w_up the other's. Sums run over the depth in steps of 16, ascending, first plane before second, in one f32
-// accumulator, whatever the tile: a row's bits depend on nothing but the row.
+// x [rows, planes * depth_stride] f16: with two planes, x = first + second. w [columns, depth] f16; with swiglu, w is
+// the gate's and w_up the other's. Sums run over the depth in steps of 16, ascending, first plane before second, in one
+// f32 accumulator, whatever the tile: a row's bits depend on nothing but the row.
 struct ProductArgs {
   const __half* x = nullptr;
   std::int64_t x_stride = 0;  // elements; a multiple of 8, as depth

@@ -11,14 +11,16 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// One block a row of the padded planes. Rows past the input's are zero.
+// One block a row of the planes; what lies past the input's rows and columns is zero.
 __global__ void __launch_bounds__(kThreads)
-    split_rows(__half* high, __half* low, float* row_scale, Matrix<const float> x) {
+    split_rows(__half* values, std::int64_t depth, float* row_scale, Matrix<const float> x) {
   const std::int64_t row = blockIdx.x;
-  __half* to_high = high + row * x.cols;
-  __half* to_low = low + row * x.cols;
-  if (row >= x.rows) {
-    for (std::int64_t c = threadIdx.x; c < x.cols; c += kThreads) to_high[c] = to_low[c] = __half(0.0F);
+  __half* to_high = values + row * 2 * depth;
+  __half* to_low = to_high + depth;
+  const std::int64_t columns = row < x.rows ? x.cols : 0;
+  for (std::int64_t c = columns + threadIdx.x; c < depth; c += kThreads) to_high[c] = to_low[c] = __half(0.0F);
+  if (columns == 0) {
+    if (threadIdx.x == 0) row_scale[row] = 1.0F;
     return;
   }
   const float* from = x.row(row);
@@ -41,9 +43,9 @@ __global__ void __launch_bounds__(kThreads)
 
 // 2 level - 255, an integer; 255 times the processor's normalised pixel.
 __global__ void __launch_bounds__(kThreads)
-    levels_to_half(__half* to, const std::uint8_t* levels, std::int64_t count, std::int64_t padded) {
+    levels_to_half(__half* to, const std::uint8_t* levels, std::int64_t count) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i < padded) to[i] = __int2half_rn(i < count ? 2 * static_cast<int>(levels[i]) - 255 : 0);
+  if (i < count) to[i] = __int2half_rn(2 * static_cast<int>(levels[i]) - 255);
 }
 
 __global__ void __launch_bounds__(kThreads) copy_rows(__half* to, Matrix<const __half> x, std::int64_t padded_rows) {
@@ -85,60 +87,18 @@ __global__ void __launch_bounds__(kThreads) finish(Matrix<To> y, const From* pro
   *to = from_float<To>(value);
 }
 
-// The same for FP16 without row scales, eight columns a thread.
-struct alignas(16) Eight {
-  __half2 pairs[4];
-};
-
-__global__ void __launch_bounds__(kThreads)
-    swiglu_eight(Matrix<__half> y, const __half* product, std::int64_t product_stride) {
-  const std::int64_t words = y.cols / 8;
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i >= y.rows * words) return;
-  const std::int64_t row = i / words, col = i % words * 8;
-  const Eight gate = *reinterpret_cast<const Eight*>(product + row * product_stride + col);
-  const Eight up = *reinterpret_cast<const Eight*>(product + row * product_stride + y.cols + col);
-  Eight out;
-#pragma unroll
-  for (int p = 0; p < 4; ++p) {
-    const float2 g = __half22float2(gate.pairs[p]), u = __half22float2(up.pairs[p]);
-    out.pairs[p] = __floats2half2_rn(silu(g.x) * u.x, silu(g.y) * u.y);
-  }
-  *reinterpret_cast<Eight*>(y.row(row) + col) = out;
-}
-
-__global__ void __launch_bounds__(kThreads) bias_eight(Matrix<__half> y, const float* bias, Follow kind) {
-  const std::int64_t words = y.cols / 8;
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i >= y.rows * words) return;
-  const std::int64_t row = i / words, col = i % words * 8;
-  Eight& at = *reinterpret_cast<Eight*>(y.row(row) + col);
-  Eight word = at;
-#pragma unroll
-  for (int p = 0; p < 4; ++p) {
-    float2 v = __half22float2(word.pairs[p]);
-    if (bias != nullptr) {
-      v.x += bias[col + 2 * p];
-      v.y += bias[col + 2 * p + 1];
-    }
-    if (kind != Follow::store) v = make_float2(gelu(v.x, kind), gelu(v.y, kind));
-    word.pairs[p] = __floats2half2_rn(v.x, v.y);
-  }
-  at = word;
-}
-
 }  // namespace
 
 void split(const Planes& to, const Tensor& x, Context& context) {
-  split_rows<<<static_cast<unsigned>(to.rows), kThreads, 0, context.stream>>>(to.high, to.low, to.row_scale,
-                                                                              matrix<const float>(x));
+  split_rows<<<static_cast<unsigned>(to.rows), kThreads, 0, context.stream>>>(to.values, to.depth, to.row_scale,
+                                                                            matrix<const float>(x));
   context.check(cudaGetLastError(), "split_rows");
 }
 
-void widen_levels(__half* to, const Tensor& levels, std::int64_t padded_rows, Context& context) {
-  const std::int64_t padded = padded_rows * levels.cols;
-  levels_to_half<<<blocks(padded, kThreads), kThreads, 0, context.stream>>>(to, matrix<const std::uint8_t>(levels).data,
-                                                                            levels.rows * levels.cols, padded);
+void widen_levels(__half* to, const Tensor& levels, Context& context) {
+  const std::int64_t count = levels.rows * levels.cols;
+  levels_to_half<<<blocks(count, kThreads), kThreads, 0, context.stream>>>(to, matrix<const std::uint8_t>(levels).data,
+                                                                           count);
   context.check(cudaGetLastError(), "levels_to_half");
 }
 
@@ -166,28 +126,6 @@ void follow_f16(const Tensor& y, const __half* product, std::int64_t product_str
   finish<__half, __half><<<blocks(y.rows * y.cols, kThreads), kThreads, 0, context.stream>>>(
       matrix<__half>(y), product, product_stride, nullptr, bias, kind);
   context.check(cudaGetLastError(), "finish");
-}
-
-void follow_swiglu(const Tensor& y, const __half* product, std::int64_t product_stride, Context& context) {
-  if (y.cols % 8 == 0 && y.stride % 8 == 0 && product_stride % 8 == 0) {
-    swiglu_eight<<<blocks(y.rows * y.cols / 8, kThreads), kThreads, 0, context.stream>>>(matrix<__half>(y), product,
-                                                                                         product_stride);
-  } else {
-    finish<__half, __half><<<blocks(y.rows * y.cols, kThreads), kThreads, 0, context.stream>>>(
-        matrix<__half>(y), product, product_stride, nullptr, nullptr, Follow::swiglu);
-  }
-  context.check(cudaGetLastError(), "swiglu");
-}
-
-void follow_in_place(const Tensor& y, const float* bias, Follow kind, Context& context) {
-  if (y.cols % 8 == 0 && y.stride % 8 == 0) {
-    bias_eight<<<blocks(y.rows * y.cols / 8, kThreads), kThreads, 0, context.stream>>>(matrix<__half>(y), bias, kind);
-  } else {
-    const Matrix<__half> at = matrix<__half>(y);
-    finish<__half, __half><<<blocks(y.rows * y.cols, kThreads), kThreads, 0, context.stream>>>(at, at.data, at.stride,
-                                                                                               nullptr, bias, kind);
-  }
-  context.check(cudaGetLastError(), "bias");
 }
 
 }  // namespace clef::cuda

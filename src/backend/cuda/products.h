@@ -4,23 +4,42 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "backend/cuda/context.h"
+#include "backend/cuda/product_sm90.h"
 
 namespace clef::cuda {
 
-// What is done with a product before it is stored.
-enum class Follow { store, add, swiglu, gelu_erf, gelu_tanh };
-
-// An f32 matrix as two FP16 ones and a scale a row; rows past the matrix's are zero.
+// An f32 matrix as two FP16 ones, side by side, and a scale a row; what lies past the matrix's rows and columns is
+// zero.
 struct Planes {
-  __half *high, *low;  // [rows, depth]
-  float* row_scale;    // [rows]; x = row_scale * (high + low)
+  __half* values;    // [rows, 2 * depth]: high, then low
+  float* row_scale;  // [rows]; x = row_scale * (high + low)
   std::int64_t rows;
+  std::int64_t depth;  // at least the matrix's columns
 };
 void split(const Planes& to, const Tensor& x, Context& context);
-// to [padded_rows, levels.cols] = 2 * level - 255
-void widen_levels(__half* to, const Tensor& levels, std::int64_t padded_rows, Context& context);
+// In the context's memory, until the next are made.
+Planes make_planes(const Tensor& x, std::int64_t rows, std::int64_t depth, Context& context);
+
+// y = follow(alpha * x * [weights]^T + bias); with swiglu the weights are gate and up.
+struct ProductOp {
+  Tensor y, x;
+  std::vector<Tensor> weights;
+  Tensor bias = {};
+  Follow follow = Follow::store;
+  bool few = false;  // rows of questions or options: an arithmetic of its own, whatever their number
+  float alpha = 1;
+};
+void run_cublas(const ProductOp& op, Context& context);
+
+// Several weights [n_i, depth] as one, where they follow each other in memory and have one scale.
+std::vector<Tensor> joined(const std::vector<Tensor>& weights);
+inline const float* floats(const Tensor& t) { return t ? reinterpret_cast<const float*>(t.address()) : nullptr; }
+
+// to [levels.rows, levels.cols] = 2 * level - 255
+void widen_levels(__half* to, const Tensor& levels, Context& context);
 // to [padded_rows, x.cols], zero past x
 void copy_padded(__half* to, const Tensor& x, std::int64_t padded_rows, Context& context);
 
@@ -29,8 +48,4 @@ void follow_f32(const Tensor& y, const float* product, std::int64_t product_stri
                 const float* bias, Follow kind, Context& context);
 void follow_f16(const Tensor& y, const __half* product, std::int64_t product_stride, const float* bias, Follow kind,
                 Context& context);
-void follow_swiglu(const Tensor& y, const __half* product, std::int64_t product_stride, Context& context);
-// y = follow(y + bias), y f16, kind store or one of the gelus
-void follow_in_place(const Tensor& y, const float* bias, Follow kind, Context& context);
-
 }  // namespace clef::cuda
