@@ -13,9 +13,9 @@ import lexicon
 import prompt
 
 HERE = Path(__file__).parent
-SHARES = (0.44, 0.15, 0.13, 0.28)  # scenarios, facts, fields, words
+SHARES = (0.62, 0.16, 0.12, 0.10)  # scenarios, facts, fields, words
 FIRST_SHARES = (0.25, 0.33, 0.33, 0.09)  # of a worker's first records: what is copied is learned first
-FIRST_RECORDS = 4000
+FIRST_RECORDS = 0
 MAX_QUESTIONS, MAX_OPTIONS = 6, 26
 
 

@@ -1,0 +1,56 @@
+#include "model/default_model.h"
+
+#include <climits>
+#include <system_error>
+#include <vector>
+
+#include "base/paths.h"
+
+#ifdef __APPLE__
+#include <mach-o/dyld.h>
+#endif
+
+namespace clef {
+
+namespace {
+
+constexpr int kMaxFoldersUp = 4;  // build/release/bin/clef lies three below its source tree
+
+Result<std::filesystem::path> running_program() {
+#ifdef __APPLE__
+  char name[PATH_MAX];
+  std::uint32_t size = sizeof name;
+  if (_NSGetExecutablePath(name, &size) != 0) return Error{Errc::io, "the program's own path is too long"};
+  const std::filesystem::path path = name;
+#else
+  const std::filesystem::path path = "/proc/self/exe";
+#endif
+  std::error_code failure;
+  const std::filesystem::path found = std::filesystem::canonical(path, failure);
+  if (failure) return Error{Errc::io, fmt::format("{}: {}", path.string(), failure.message())};
+  return found;
+}
+
+}  // namespace
+
+Result<std::filesystem::path> find_default_model(const std::filesystem::path& program) {
+  const std::filesystem::path folder = program.parent_path();
+  std::vector<std::filesystem::path> places = {folder.parent_path() / "share" / "cleffa" / "models"};
+  std::filesystem::path above = folder;
+  for (int i = 0; i < kMaxFoldersUp && above.has_relative_path(); ++i) {
+    above = above.parent_path();
+    places.push_back(above / "models");
+  }
+  std::string looked_at;
+  for (const std::filesystem::path& place : places) {
+    const std::filesystem::path file = place / kDefaultModelFile;
+    if (path_exists(file)) return file;
+    looked_at += (looked_at.empty() ? "" : ", ") + place.string();
+  }
+  return Error{Errc::io,
+               fmt::format("-m MODEL is required: no demo model {} was found in {}", kDefaultModelFile, looked_at)};
+}
+
+Result<std::filesystem::path> find_default_model() { return find_default_model(TRY(running_program())); }
+
+}  // namespace clef
