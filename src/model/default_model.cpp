@@ -1,35 +1,16 @@
 #include "model/default_model.h"
 
-#include <climits>
-#include <system_error>
+#include <string>
 #include <vector>
 
 #include "base/paths.h"
-
-#ifdef __APPLE__
-#include <mach-o/dyld.h>
-#endif
+#include "base/program_path.h"
 
 namespace clef {
 
 namespace {
 
 constexpr int kMaxFoldersUp = 4;  // build/release/bin/clef lies three below its source tree
-
-Result<std::filesystem::path> running_program() {
-#ifdef __APPLE__
-  char name[PATH_MAX];
-  std::uint32_t size = sizeof name;
-  if (_NSGetExecutablePath(name, &size) != 0) return Error{Errc::io, "the program's own path is too long"};
-  const std::filesystem::path path = name;
-#else
-  const std::filesystem::path path = "/proc/self/exe";
-#endif
-  std::error_code failure;
-  const std::filesystem::path found = std::filesystem::canonical(path, failure);
-  if (failure) return Error{Errc::io, fmt::format("{}: {}", path.string(), failure.message())};
-  return found;
-}
 
 }  // namespace
 
@@ -51,6 +32,6 @@ Result<std::filesystem::path> find_default_model(const std::filesystem::path& pr
                fmt::format("-m MODEL is required: no demo model {} was found in {}", kDefaultModelFile, looked_at)};
 }
 
-Result<std::filesystem::path> find_default_model() { return find_default_model(TRY(running_program())); }
+Result<std::filesystem::path> find_default_model() { return find_default_model(TRY(program_path())); }
 
 }  // namespace clef
