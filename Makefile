@@ -4,9 +4,10 @@ JOBS   ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD  := build/$(PRESET)
 MODEL  := build/demo-model
 BENCH  ?= forward -m $(MODEL)
+PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := all
-.PHONY: all deps configure build test check bench demo format help clean
+.PHONY: all deps configure build test check bench demo tool install uninstall package format help clean
 
 all: build  ## build everything this machine can into build/release/bin
 
@@ -30,6 +31,24 @@ $(MODEL): configure
 	@cmake --build $(BUILD) --parallel $(JOBS) --target clef clef-tool
 	@$(BUILD)/bin/clef-tool synth tests/golden/clef-tiny $(MODEL)
 
+tool: configure
+	@cmake --build $(BUILD) --parallel $(JOBS) --target clef-tool
+
+install:  ## put programs, man pages and completions below PREFIX=/usr/local; DESTDIR is honoured
+	@test -x $(BUILD)/bin/clef || { echo "make install: run make first, as the user who builds" >&2; exit 1; }
+	@cmake --preset $(PRESET) -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null
+	@cmake --install $(BUILD)
+
+uninstall:  ## remove what make install put there
+	@test -f $(BUILD)/install_manifest.txt || { echo "make uninstall: nothing was installed from here" >&2; exit 1; }
+	@sed "s|^|$(DESTDIR)|" $(BUILD)/install_manifest.txt | tr '\n' '\0' | xargs -0 rm -f
+	@rm -f $(BUILD)/install_manifest.txt
+
+package: configure  ## make a Debian package in build/release
+	@cmake --preset $(PRESET) -DCMAKE_INSTALL_PREFIX=/usr >/dev/null
+	@cmake --build $(BUILD) --parallel $(JOBS) --target clef clef-server clef-tool clef-bench clef_pages
+	@cd $(BUILD) && cpack -G DEB
+
 check:  ## format, tidy on changed files, include rules, tests under asan and ubsan
 	@scripts/bootstrap --dev
 	@scripts/check
@@ -45,5 +64,5 @@ clean:  ## remove build/
 	@rm -rf build
 
 help:  ## this list
-	@awk -F ':.*  ## ' '/^[a-z]+:.*  ## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*  ## ' '/^[a-z]+:.*  ## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "  PRESET=debug|asan|tsan picks another preset of CMakePresets.json; JOBS=N sets the parallel jobs"

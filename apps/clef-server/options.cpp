@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/whole_number.h"
+#include "server/origin.h"
 
 namespace clef::server_app {
 namespace {
@@ -108,10 +109,12 @@ void declare_model(Flags& flags, Options& o) {
   flags.list("--alias", "NAME", "jev-latest", "another name; repeat for several. Replaces the default",
              [&](const std::vector<std::string>& names) { o.service.aliases = names; });
   flags.toggle("--any-model", "take any name", [&] { o.service.any_model = true; });
-  flags.text("--device", "NAME", "auto", "auto or cpu", [&](const std::string& text) -> Status {
-    o.device = text;
-    return {};
-  });
+  flags.text("--device", "NAME", "auto",
+             "auto, cpu, cuda or cuda:N; auto: the first GPU that can be used, or else the CPU",
+             [&](const std::string& text) -> Status {
+               o.device = text;
+               return {};
+             });
   flags.text("--threads", "N", "one a CPU", "threads of the CPU backend", [&](const std::string& text) -> Status {
     const auto number = whole_number(text, 1, 1024);
     if (!number) return Error{Errc::bad_request, fmt::format("expected a whole number from 1 to 1024, got '{}'", text)};
@@ -167,6 +170,8 @@ void declare_scheduling(Flags& flags, Options& o) {
                "tokens of one pass; a longer request runs alone");
   flags.number("--queue-tokens", 1, std::int64_t{1} << 40, o.scheduler.max_queue_tokens,
                "tokens that may wait; more are answered 429");
+  flags.number("--queue-bytes", 1, std::int64_t{1} << 40, o.scheduler.max_queue_bytes,
+               "bytes of bodies that may wait; more are answered 429");
   flags.number("--host-threads", 0, 1024, o.scheduler.host_threads,
                "threads that parse, tokenize and write answers; 0: one a CPU");
   flags.seconds("--request-timeout", 1, o.service.request_timeout,
@@ -189,8 +194,10 @@ void declare_network(Flags& flags, Options& o) {
                "connections of one address (IPv6: of one /64); 0: any");
   flags.number("--max-head", 256, 1 << 20, o.server.parser.max_head_bytes,
                "bytes of request line and fields; more are answered 431");
+  flags.number("--body-memory", 1, std::int64_t{1} << 40, o.server.max_body_memory,
+               "bytes of all bodies that are being read; bodies over 64 KiB that do not fit are answered 429");
   flags.seconds("--head-timeout", 1, o.server.head_timeout, "seconds for a request's head");
-  flags.seconds("--body-timeout", 1, o.server.body_timeout, "seconds for a request's body");
+  flags.seconds("--body-timeout", 1, o.server.body_timeout, "seconds for a request's body, and for a line of a batch");
   flags.seconds("--idle-timeout", 1, o.server.idle_timeout, "seconds between requests");
   flags.seconds("--write-timeout", 1, o.server.write_timeout, "seconds for an answer to be read");
   flags.seconds("--drain-delay", 0, o.server.drain_delay, "seconds after SIGTERM for others to see /ready turn red");
@@ -204,6 +211,7 @@ void declare_access(Flags& flags, Options& o) {
   flags.toggle("--insecure", "listen beyond this machine without keys", [&] { o.is_insecure = true; });
   flags.list("--cors-origin", "ORIGIN", "", "let pages of ORIGIN use the server; repeat for several, * for all",
              [&](const std::vector<std::string>& origins) { o.service.cors_origins = origins; });
+  flags.toggle("--no-web", "no page at /", [&] { o.service.serves_web = false; });
   flags.toggle("--open-metrics", "/metrics needs no key", [&] { o.service.open_metrics = true; });
   flags.text("--access-log", "FILE", "-", "a JSON line a request; - is standard output, off is nowhere",
              [&](const std::string& text) -> Status {
@@ -240,6 +248,11 @@ Status check(const Options& options) {
         fmt::format("--host {}: others could use this server; give --keys FILE, or --insecure if that is meant",
                     options.server.host)};
   }
+  for (const std::string& origin : options.service.cors_origins) {
+    if (origin == "*" || server::is_origin(origin)) continue;
+    return Error{Errc::bad_request,
+                 fmt::format("--cors-origin: expected * or an origin such as https://app.example, got '{}'", origin)};
+  }
   return {};
 }
 
@@ -263,7 +276,12 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
   }
   if (options.help || options.version || options.print_openapi) return options;
   TRY(check(options));
+<<<<<<< HEAD
   set_model(options, options.model);
+=======
+  options.scheduler.max_request_tokens = options.encode.max_length;
+  options.service.model_name = options.name.empty() ? model_name(options.model) : options.name;
+>>>>>>> main
   return options;
 }
 

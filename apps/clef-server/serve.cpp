@@ -53,8 +53,17 @@ class Life {
     complain(fmt::format("listening on {}, loading {}", server_->address(), options_.model.string()));
     std::thread loader([this] { load_model(); });
     server_->run();
+    const int code = farewell();
+    // A model still loading or a pass still running is nobody's any more, and may take long, or for ever: the system
+    // takes the memory back.
+    const bool is_loading = scheduler_ == nullptr && !failure_;
+    if (is_loading || (scheduler_ != nullptr && scheduler_->load().running_requests > 0)) std::_Exit(code);
     loader.join();
-    scheduler_.reset();
+    return code;
+  }
+
+ private:
+  int farewell() const {
     if (failure_) {
       complain(failure_->message);
       return EXIT_FAILURE;
@@ -63,11 +72,10 @@ class Life {
       complain(fmt::format("{} requests were cut off: they took longer than --drain-timeout", server_->num_cut_off()));
       return EXIT_FAILURE;
     }
-    complain("all accepted requests are answered");
+    complain(scheduler_ == nullptr ? "ended before the model was loaded" : "all accepted requests are answered");
     return EXIT_SUCCESS;
   }
 
- private:
   Status begin() {
     server::raise_descriptor_limit();
     TRY(service_.access_log().open(options_.access_log));
@@ -112,7 +120,7 @@ class Life {
   }
 
   void on_signal(int signal) {
-    if (signal == SIGHUP) return reload();
+    if (signal == SIGHUP) return is_ending_ ? void() : reload();
     if (std::exchange(is_ending_, true)) {
       complain("ending at once");
       std::_Exit(EXIT_FAILURE);

@@ -12,6 +12,7 @@ namespace clef {
 inline constexpr int kExitFailure = 1, kExitUsage = 2;
 
 // Each adds its command to `app`; running it sets `status`, the exit code.
+void add_fetch(CLI::App& app, int& status);
 void add_convert(CLI::App& app, int& status);
 void add_verify(CLI::App& app, int& status);
 void add_inspect(CLI::App& app, int& status);

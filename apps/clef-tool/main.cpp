@@ -1,4 +1,4 @@
-// clef-tool: model files made, converted, checked and looked at.
+// clef-tool: model files fetched, made, converted, checked and looked at.
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
@@ -12,12 +12,13 @@ namespace {
 
 int run(int argc, char** argv) {
   CLI::App app(
-      "Makes, converts, checks and shows Clef model files.\n"
+      "Fetches, makes, converts, checks and shows Clef model files.\n"
       "`clef-tool COMMAND --help` explains a command, with examples.",
       "clef-tool");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of every command");
   int status = 0;
+  add_fetch(app, status);
   add_convert(app, status);
   add_verify(app, status);
   add_inspect(app, status);

@@ -10,6 +10,7 @@
 
 #include "backend/open.h"
 #include "clef/answer_lines.h"
+#include "clef/doctor.h"
 #include "clef/options.h"
 #include "clef/table.h"
 #include "clef/terminal.h"
@@ -62,7 +63,18 @@ int usage_error(const Error& error) {
   return kUsage;
 }
 
+int doctor(const std::vector<std::string>& arguments) {
+  const auto options = parse_doctor_options(arguments);
+  if (!options) {
+    complain(options.error().message);
+    complain("see clef doctor --help");
+    return kUsage;
+  }
+  return options->help ? print(doctor_help_text()) : run_doctor(*options);
+}
+
 int run(const std::vector<std::string>& arguments) {
+  if (!arguments.empty() && arguments[0] == "doctor") return doctor({arguments.begin() + 1, arguments.end()});
   auto parsed = parse_options(arguments);
   if (!parsed) return usage_error(parsed.error());
   Options options = std::move(parsed).value();

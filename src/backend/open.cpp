@@ -26,6 +26,19 @@ bool has_gpu() {
   const auto gpus = list_cuda_gpus();
   return gpus && !gpus->empty() && gpus->front().major >= 8;
 }
+Result<std::vector<GpuInfo>> cuda_gpus() {
+  const std::vector<CudaGpu> found = TRY(list_cuda_gpus());
+  std::vector<GpuInfo> gpus;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    gpus.push_back({.device = fmt::format("cuda:{}", i),
+                    .name = found[i].name,
+                    .architecture = fmt::format("sm_{}{}", found[i].major, found[i].minor),
+                    .free_bytes = found[i].free_bytes,
+                    .total_bytes = found[i].total_bytes,
+                    .is_usable = found[i].major >= 8});
+  }
+  return gpus;
+}
 std::string describe_cuda() {
   const auto gpus = list_cuda_gpus();
   if (!gpus) return gpus.error().message + "\n";
@@ -44,6 +57,7 @@ Result<std::unique_ptr<Device>> open_cuda(const DeviceOptions&, int) {
   return Error{Errc::unsupported, "device: expected auto or cpu, got cuda, which this build does not have"};
 }
 bool has_gpu() { return false; }
+Result<std::vector<GpuInfo>> cuda_gpus() { return Error{Errc::unsupported, "built without CUDA"}; }
 std::string describe_cuda() { return "cuda: not in this build\n"; }
 #endif
 
@@ -59,6 +73,8 @@ Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options) {
   }
   return Error{Errc::unsupported, fmt::format("device: expected {}, got '{}'", kDevices, options.device)};
 }
+
+Result<std::vector<GpuInfo>> list_gpus() { return cuda_gpus(); }
 
 std::string describe_backends() {
   return fmt::format("cpu: {} kernels\n{}", cpu::best_kernels().name, describe_cuda());

@@ -1,9 +1,12 @@
 // Opens the machine a user names.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "ops/device.h"
@@ -18,6 +21,20 @@ struct DeviceOptions {
 
 // Errc::unsupported names the devices of this build, or says what the one asked for lacks.
 Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options);
+
+// A GPU of this machine, for people.
+struct GpuInfo {
+  std::string device;  // what open_device takes: "cuda:0"
+  std::string name, architecture;
+  std::size_t free_bytes = 0, total_bytes = 0;
+  bool is_usable = false;
+};
+
+// The error says why there are none: no driver, no GPU, or a build without a backend for them.
+Result<std::vector<GpuInfo>> list_gpus();
+
+// The version of NVIDIA's driver as CUDA counts it, "13.0"; nothing without one. Any build can tell.
+std::optional<std::string> nvidia_driver();
 
 // For --version: the backends in this build and what each would run on here, one line each.
 std::string describe_backends();

@@ -27,6 +27,7 @@ class FairQueue {
   // cost is in any unit that is the same for all, at least 1.
   Place push(const std::string& key, std::int64_t cost, Item item) {
     CHECK(cost >= 1, "an item of cost {}", cost);
+    if (ends_.size() > items_.size() + kMaxIdleKeys) forget_the_past();
     std::int64_t& end = ends_[key];
     const Place place{std::max(now_, end), next_arrival_++};
     end = place.start + cost;
@@ -36,6 +37,7 @@ class FairQueue {
 
   bool empty() const { return items_.empty(); }
   std::size_t size() const { return items_.size(); }
+  std::size_t num_keys() const { return ends_.size(); }  // remembered
   const Item& front() const { return items_.begin()->second; }
 
   Item pop() {
@@ -53,6 +55,15 @@ class FairQueue {
   }
 
  private:
+  static constexpr std::size_t kMaxIdleKeys = 4096;  // remembered without an item that waits
+
+  // Keys whose last item ends before now are as good as new. When that is not enough all are, which costs no more than
+  // fairness between those whose turn it just was.
+  void forget_the_past() {
+    std::erase_if(ends_, [this](const auto& key) { return key.second <= now_; });
+    if (ends_.size() > items_.size() + kMaxIdleKeys) ends_.clear();
+  }
+
   // With nothing waiting all keys are even again, and none is remembered.
   void forget_if_empty() {
     if (items_.empty()) ends_.clear();

@@ -40,6 +40,7 @@ struct Scheduler::Ticket::Entry {
   std::optional<bool> has_media;  // none: nobody has asked yet
   bool holds_media = false;       // one of max_media_requests
   std::int64_t tokens = 0;        // a guess until prepared; at least 1
+  std::size_t bytes = 0;          // of the body; 0 once prepared
   FairQueue<std::shared_ptr<Entry>>::Place place;
   Clock::time_point submitted;
   Job job;
@@ -62,6 +63,7 @@ struct Scheduler::State {
   std::int64_t media_at_work = 0;
   std::deque<std::function<void()>> finishing;  // answers to write: they go before new work
   std::int64_t waiting_requests = 0, waiting_tokens = 0;
+  std::size_t waiting_bytes = 0;
   std::int64_t running_requests = 0, running_tokens = 0;
   Clock::time_point running_since;
   std::int64_t failed_passes_in_a_row = 0;
@@ -95,9 +97,15 @@ struct Scheduler::State {
 
   static Error out_of_memory() { return {Errc::out_of_memory, "the host is out of memory"}; }
 
+  void start_waiting(const Entry& entry) {
+    ++waiting_requests;
+    waiting_tokens += entry.tokens;
+    waiting_bytes += entry.bytes;
+  }
   void stop_waiting(const Entry& entry) {
     --waiting_requests;
     waiting_tokens -= entry.tokens;
+    waiting_bytes -= entry.bytes;
   }
 
   // With its pictures gone, the next may be decoded.
@@ -136,15 +144,7 @@ struct Scheduler::State {
       lock.lock();
       entry->has_media = has_media;
     }
-    if (*entry->has_media && !entry->is_cancelled) {
-      if (media_at_work >= options.max_media_requests) {
-        entry->stage = Stage::waits_for_media;
-        media_waiting.push_back(entry);
-        return;
-      }
-      ++media_at_work;
-      entry->holds_media = true;
-    }
+    if (*entry->has_media && !take_media_turn(lock, entry)) return;
     lock.unlock();
     Result<Engine::Prepared> prepared = prepare(entry->job);
     entry->job.prepare = nullptr;  // with it goes the body of the request
@@ -152,20 +152,56 @@ struct Scheduler::State {
     stop_waiting(*entry);
     if (entry->is_cancelled) return end(*entry);
     if (!prepared) return finish(entry, std::move(prepared).error());
+    // Now its tokens are known. They may be more than there was room for: the work is done, and the body gone.
     entry->outcome.prepared = std::move(prepared).value();
     entry->tokens = std::max<std::int64_t>(1, std::ssize(entry->outcome.prepared.record.input_ids));
-    if (auto room = check_room(entry->tokens); !room) return finish(entry, std::move(room).error());
-    ++waiting_requests;
-    waiting_tokens += entry->tokens;
+    entry->bytes = 0;
+    start_waiting(*entry);
     entry->stage = Stage::waits_for_device;
     entry->place = device_queue.push(entry->job.key, entry->tokens, entry);
     device_work.notify_one();
   }
 
-  Status check_room(std::int64_t tokens) const {
-    if (waiting_requests == 0 || waiting_tokens + tokens <= options.max_queue_tokens) return {};
-    return Error{Errc::busy, fmt::format("the queue is full: {} requests of {} tokens wait, {} more do not fit in {}",
-                                         waiting_requests, waiting_tokens, tokens, options.max_queue_tokens)};
+  // False when the entry has to wait for others' pictures, or is not wanted any more. Lock held on entry and on return.
+  bool take_media_turn(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Entry>& entry) {
+    const auto is_full = [this] { return media_at_work >= options.max_media_requests; };
+    if (is_full() && !entry->is_cancelled && entry->job.set_aside) {
+      lock.unlock();
+      entry->job.set_aside();
+      lock.lock();
+    }
+    if (entry->is_cancelled) {
+      stop_waiting(*entry);
+      end(*entry);
+      return false;
+    }
+    if (is_full()) {
+      entry->stage = Stage::waits_for_media;
+      media_waiting.push_back(entry);
+      return false;
+    }
+    ++media_at_work;
+    entry->holds_media = true;
+    return true;
+  }
+
+  // A guess of at least 1, before anyone has tokenized it.
+  std::int64_t guessed_tokens(std::size_t bytes) const {
+    return std::clamp<std::int64_t>(static_cast<std::int64_t>(bytes) / kBytesAToken, 1, options.max_request_tokens);
+  }
+
+  Status check_room(std::size_t bytes) const {
+    const std::int64_t tokens = guessed_tokens(bytes);
+    if (waiting_requests == 0) return {};
+    if (waiting_tokens + tokens > options.max_queue_tokens) {
+      return Error{Errc::busy, fmt::format("the queue is full: {} requests of {} tokens wait, {} more do not fit in {}",
+                                           waiting_requests, waiting_tokens, tokens, options.max_queue_tokens)};
+    }
+    if (waiting_bytes + bytes > options.max_queue_bytes) {
+      return Error{Errc::busy, fmt::format("the queue is full: {} requests of {} bytes wait, {} more do not fit in {}",
+                                           waiting_requests, waiting_bytes, bytes, options.max_queue_bytes)};
+    }
+    return {};
   }
 
   static Error too_late() { return {Errc::timeout, "the request's deadline passed while it waited for its turn"}; }
@@ -239,7 +275,11 @@ struct Scheduler::State {
       std::function<void()> work = std::move(finishing.front());
       finishing.pop_front();
       lock.unlock();
-      work();
+      try {
+        work();
+      } catch (const std::bad_alloc&) {
+        // With no memory to say it in, nobody is told: who asked has a deadline.
+      }
       work = nullptr;
       lock.lock();
     }
@@ -306,22 +346,28 @@ Scheduler::~Scheduler() {
 
 Result<Scheduler::Ticket> Scheduler::submit(Job job) {
   auto entry = std::make_shared<Ticket::Entry>();
-  entry->tokens = std::max<std::int64_t>(1, static_cast<std::int64_t>(job.bytes) / kBytesAToken);
+  entry->tokens = state_->guessed_tokens(job.bytes);
+  entry->bytes = job.bytes;
   entry->submitted = Clock::now();
   entry->job = std::move(job);
   const std::lock_guard lock(state_->mutex);
-  TRY(state_->check_room(entry->tokens));
-  ++state_->waiting_requests;
-  state_->waiting_tokens += entry->tokens;
+  TRY(state_->check_room(entry->bytes));
+  state_->start_waiting(*entry);
   entry->place = state_->host_queue.push(entry->job.key, entry->tokens, entry);
   state_->host_work.notify_one();
   return Ticket(this, std::move(entry));
+}
+
+bool Scheduler::has_room(std::size_t bytes) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->check_room(bytes).has_value();
 }
 
 Scheduler::Load Scheduler::load() const {
   const std::lock_guard lock(state_->mutex);
   return {.waiting_requests = state_->waiting_requests,
           .waiting_tokens = state_->waiting_tokens,
+          .waiting_bytes = state_->waiting_bytes,
           .running_requests = state_->running_requests,
           .running_tokens = state_->running_tokens,
           .running_seconds = state_->running_requests > 0 ? seconds_between(state_->running_since, Clock::now()) : 0,

@@ -31,7 +31,10 @@ struct SchedulerOptions {
   std::int64_t max_batch_requests = 8;      // of one pass
   std::int64_t max_batch_tokens = 4096;     // of one pass; a longer record runs alone
   std::int64_t max_queue_tokens = 1 << 18;  // of all that waits; a job that finds nothing waiting is always taken
-  std::int64_t max_media_requests = 8;      // whose pictures are decoded and not yet through their pass
+  std::size_t max_queue_bytes = 256 << 20;  // of the bodies among that, which are gone once prepared
+  // No record is longer. Pictures have far more bytes than a token for four: a guess ends here.
+  std::int64_t max_request_tokens = 16384;
+  std::int64_t max_media_requests = 8;                  // whose pictures are decoded and not yet through their pass
   std::function<void(const PassReport&)> observe = {};  // after each pass, from the device thread
 };
 
@@ -56,6 +59,8 @@ class Scheduler {
     // Whether there are pictures to decode: asked once, on a thread of the pool. Pixels take far more memory than the
     // request that asks for them; a job that may not decode yet waits with its body alone.
     std::function<bool()> has_media = {};
+    // Called when it has to wait so: gives back what asking took.
+    std::function<void()> set_aside = {};
     std::function<Result<Engine::Prepared>()> prepare;  // on a thread of the pool
     std::function<void(Result<Outcome>)> done;          // on a thread of the pool, once; not at all when cancelled
   };
@@ -83,10 +88,13 @@ class Scheduler {
 
   // Errc::busy when too much waits already.
   Result<Ticket> submit(Job job);
+  // Whether a job of so many bytes would be taken now.
+  bool has_room(std::size_t bytes) const;
 
   struct Load {
     std::int64_t waiting_requests = 0;  // for the pool or for the device
     std::int64_t waiting_tokens = 0;    // theirs, as far as known
+    std::size_t waiting_bytes = 0;      // of bodies not prepared
     std::int64_t running_requests = 0;
     std::int64_t running_tokens = 0;
     double running_seconds = 0;               // of the pass that runs now

@@ -30,17 +30,14 @@ std::size_t DecoderScratch::bytes(const TextConfig& config, std::int64_t tokens,
   std::size_t parts[3] = {};
   each_part(unused, config,
             [&](int part, Tensor&, std::int64_t cols) { parts[part] += Arena::bytes_for(tokens, cols, activation); });
-  return residual_bytes(config, tokens, activation) + Arena::bytes_for(tokens, 2 * config.linear_num_value_heads) +
-         std::max({parts[0], parts[1], parts[2]});
+  return Arena::bytes_for(tokens, config.hidden_size, activation) +
+         Arena::bytes_for(tokens, 2 * config.linear_num_value_heads) + std::max({parts[0], parts[1], parts[2]});
 }
 
-std::size_t DecoderScratch::residual_bytes(const TextConfig& config, std::int64_t tokens, DType activation) {
-  return Arena::bytes_for(tokens, config.hidden_size) + Arena::bytes_for(tokens, config.hidden_size, activation);
-}
-
-DecoderScratch DecoderScratch::take(const TextConfig& config, std::int64_t tokens, DType activation, Arena& arena) {
+DecoderScratch DecoderScratch::take(const TextConfig& config, const Tensor& residual, DType activation, Arena& arena) {
+  const std::int64_t tokens = residual.rows;
   DecoderScratch s;
-  s.residual = arena.take(tokens, config.hidden_size);
+  s.residual = residual;
   s.normed = arena.take(tokens, config.hidden_size, activation);
   s.ba = arena.take(tokens, 2 * config.linear_num_value_heads);
   s.b = s.ba.col_range(0, config.linear_num_value_heads);
@@ -58,6 +55,29 @@ DecoderScratch DecoderScratch::take(const TextConfig& config, std::int64_t token
   s.k = s.qgkv.col_range(2 * config.query_width(), config.kv_width());
   s.v = s.qgkv.col_range(2 * config.query_width() + config.kv_width(), config.kv_width());
   return s;
+}
+
+std::size_t DecoderMemory::residual_bytes(const TextConfig& config, std::int64_t tokens) {
+  return Arena::bytes_for(tokens, config.hidden_size);
+}
+
+std::size_t DecoderMemory::bytes(const TextConfig& config, std::int64_t tokens, const Precision& precision) {
+  const DType widest = precision.precise_layers > 0 ? DType::f32 : precision.activation;
+  return residual_bytes(config, tokens) + DecoderScratch::bytes(config, tokens, widest);
+}
+
+DecoderMemory DecoderMemory::take(const TextConfig& config, std::int64_t tokens, const Precision& precision,
+                                  Arena& arena) {
+  const Tensor residual = arena.take(tokens, config.hidden_size);
+  const std::size_t start = arena.mark();
+  DecoderMemory memory;
+  memory.precise_layers = precision.precise_layers;
+  memory.rest = DecoderScratch::take(config, residual, precision.activation, arena);
+  if (precision.precise_layers > 0) {
+    arena.rewind(start);
+    memory.precise = DecoderScratch::take(config, residual, DType::f32, arena);
+  }
+  return memory;
 }
 
 Result<GatedDeltaNet> GatedDeltaNet::load(const DeltaNetWeights& weights, const TextConfig& config,
@@ -172,22 +192,27 @@ Result<Decoder> Decoder::load(const ModelWeights& weights, const TextConfig& con
   return decoder;
 }
 
-void Decoder::embed(Pass& pass, const Batch& batch, const DecoderScratch& s) const {
-  pass.run(Embed{.y = s.residual, .ids = batch.ids, .table = embed_tokens_});
-  pass.mark("embeddings", {}, s.residual);
+void Decoder::embed(Pass& pass, const Batch& batch, const DecoderMemory& memory) const {
+  pass.run(Embed{.y = memory.residual(), .ids = batch.ids, .table = embed_tokens_});
+  pass.mark("embeddings", {}, memory.residual());
 }
 
-void Decoder::forward(Pass& pass, const Batch& batch, const DecoderScratch& s) const {
-  for (const DecoderLayer& layer : layers_) {
-    pass.run(RmsNorm{.y = s.normed, .x = s.residual, .gain = layer.input_norm, .eps = eps_});
-    std::visit([&](const auto& mixer) { mixer.forward(pass, batch, s, layer.name); }, layer.mixer);
-    pass.run(RmsNorm{.y = s.normed, .x = s.residual, .gain = layer.post_attention_norm, .eps = eps_});
-    pass.run(LinearSwiglu{.y = s.activated, .x = s.normed, .gate = layer.gate, .up = layer.up});
-    pass.run(LinearAdd{.y = s.residual, .x = s.activated, .w = layer.down, .bias = {}});
-    pass.mark(layer.name, {}, s.residual);
+void Decoder::forward(Pass& pass, const Batch& batch, const DecoderMemory& memory) const {
+  const Tensor residual = memory.residual();
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const DecoderLayer& layer = layers_[i];
+    const bool is_precise = static_cast<std::int64_t>(i) < memory.precise_layers;
+    const DecoderScratch& mlp = is_precise ? memory.precise : memory.rest;
+    const DecoderScratch& mixer = std::holds_alternative<GatedAttention>(layer.mixer) ? memory.rest : mlp;
+    pass.run(RmsNorm{.y = mixer.normed, .x = residual, .gain = layer.input_norm, .eps = eps_});
+    std::visit([&](const auto& m) { m.forward(pass, batch, mixer, layer.name); }, layer.mixer);
+    pass.run(RmsNorm{.y = mlp.normed, .x = residual, .gain = layer.post_attention_norm, .eps = eps_});
+    pass.run(LinearSwiglu{.y = mlp.activated, .x = mlp.normed, .gate = layer.gate, .up = layer.up});
+    pass.run(LinearAdd{.y = residual, .x = mlp.activated, .w = layer.down, .bias = {}});
+    pass.mark(layer.name, {}, residual);
   }
-  pass.run(RmsNorm{.y = s.residual, .x = s.residual, .gain = norm_, .eps = eps_});  // in f32: the head wants it so
-  pass.mark("hidden", {}, s.residual);
+  pass.run(RmsNorm{.y = residual, .x = residual, .gain = norm_, .eps = eps_});  // in f32: the head wants it so
+  pass.mark("hidden", {}, residual);
 }
 
 }  // namespace clef

@@ -15,8 +15,15 @@
 
 namespace clef {
 
-// Activations of one forward pass over the backbone, of the type asked for where no other stands; what only one
-// sublayer needs shares memory.
+// How activations are stored between the products of a layer. What is rounded in the first layers grows through all the
+// others: on the golden models the first layer alone accounts for half of the error of FP16 activations, and the first
+// four for nine tenths of it (docs/accuracy.md).
+struct Precision {
+  DType activation = DType::f32;
+  std::int64_t precise_layers = 0;  // of which Gated DeltaNet and MLP keep f32; attention hardly matters
+};
+
+// Activations of one layer, of the type asked for where no other stands; what only one sublayer needs shares memory.
 struct DecoderScratch {
   Tensor residual;  // [tokens, hidden]  f32
   Tensor normed;    // [tokens, hidden]
@@ -37,10 +44,21 @@ struct DecoderScratch {
   // MLP
   Tensor activated;  // [tokens, intermediate]
 
-  // Residual and normed come first; what follows them is free until the first layer.
+  // Without the residual, which outlives the layers.
   static std::size_t bytes(const TextConfig& config, std::int64_t tokens, DType activation);
-  static std::size_t residual_bytes(const TextConfig& config, std::int64_t tokens, DType activation);
-  static DecoderScratch take(const TextConfig& config, std::int64_t tokens, DType activation, Arena& arena);
+  static DecoderScratch take(const TextConfig& config, const Tensor& residual, DType activation, Arena& arena);
+};
+
+// The memory of one forward pass over the backbone. The residual comes first; what follows it is free until the first
+// layer.
+struct DecoderMemory {
+  DecoderScratch precise, rest;  // in the same place: a layer keeps nothing for the next but the residual
+  std::int64_t precise_layers = 0;
+  Tensor residual() const { return rest.residual; }
+
+  static std::size_t bytes(const TextConfig& config, std::int64_t tokens, const Precision& precision);
+  static std::size_t residual_bytes(const TextConfig& config, std::int64_t tokens);
+  static DecoderMemory take(const TextConfig& config, std::int64_t tokens, const Precision& precision, Arena& arena);
 };
 
 class GatedDeltaNet {
@@ -78,10 +96,10 @@ class Decoder {
  public:
   static Result<Decoder> load(const ModelWeights& weights, const TextConfig& config, WeightLoader& loader);
 
-  // The tokens' embeddings, in s.residual; rows of the vision tower may then replace some of them.
-  void embed(Pass& pass, const Batch& batch, const DecoderScratch& s) const;
-  // From the embeddings; leaves the hidden states after the final norm in s.residual, [tokens, hidden].
-  void forward(Pass& pass, const Batch& batch, const DecoderScratch& s) const;
+  // The tokens' embeddings, in the residual; rows of the vision tower may then replace some of them.
+  void embed(Pass& pass, const Batch& batch, const DecoderMemory& memory) const;
+  // From the embeddings; leaves the hidden states after the final norm in the residual, [tokens, hidden].
+  void forward(Pass& pass, const Batch& batch, const DecoderMemory& memory) const;
 
  private:
   Tensor embed_tokens_, norm_;

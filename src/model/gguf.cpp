@@ -173,6 +173,56 @@ struct TableRow {
   std::uint64_t offset = 0, bytes = 0;
 };
 
+// ggml's names of the block formats that people are likely to have; empty for other numbers.
+std::string_view name_of_quantised(std::uint32_t type) {
+  switch (type) {
+    case 2:
+      return "Q4_0";
+    case 3:
+      return "Q4_1";
+    case 6:
+      return "Q5_0";
+    case 7:
+      return "Q5_1";
+    case 8:
+      return "Q8_0";
+    case 10:
+      return "Q2_K";
+    case 11:
+      return "Q3_K";
+    case 12:
+      return "Q4_K";
+    case 13:
+      return "Q5_K";
+    case 14:
+      return "Q6_K";
+    case 15:
+      return "Q8_K";
+    case 16:
+      return "IQ2_XXS";
+    case 17:
+      return "IQ2_XS";
+    case 18:
+      return "IQ3_XXS";
+    case 19:
+      return "IQ1_S";
+    case 20:
+      return "IQ4_NL";
+    case 21:
+      return "IQ3_S";
+    case 22:
+      return "IQ2_S";
+    case 23:
+      return "IQ4_XS";
+    case 29:
+      return "IQ1_M";
+    case 39:
+      return "MXFP4";
+    default:
+      return "";
+  }
+}
+
 Result<TableRow> read_row(std::string_view file, Cursor& cursor, std::uint64_t alignment) {
   TableRow row;
   row.name = cursor.string();
@@ -192,7 +242,13 @@ Result<TableRow> read_row(std::string_view file, Cursor& cursor, std::uint64_t a
   row.offset = cursor.u64();
   if (!cursor.ok()) return bad(file, "bad tensor table: it is cut short");
   const std::optional<DType> dtype = dtype_of(type);
-  if (!dtype) return complain(fmt::format("has type number {}, expected F32 (0), F16 (1) or BF16 (30)", type));
+  if (!dtype) {
+    return complain(fmt::format("has type number {}{}, expected F32 (0), F16 (1) or BF16 (30){}", type,
+                                name_of_quantised(type).empty() ? "" : fmt::format(" ({})", name_of_quantised(type)),
+                                name_of_quantised(type).empty() ? ""
+                                                                : "; quantised weights are not read: the released "
+                                                                  "values are BF16, and answers would differ"));
+  }
   const std::int64_t count = count_of(row.tensor.shape);
   if (count < 0) return complain(fmt::format("has an impossible shape {}", to_string(row.tensor.shape)));
   if (row.offset % alignment != 0)
@@ -264,31 +320,56 @@ std::vector<std::int64_t> GgufArray::integers() const {
   return out;
 }
 
-Result<Gguf> parse_gguf(std::string_view file, std::span<const std::byte> bytes) {
+namespace {
+
+struct Preamble {
+  std::uint64_t num_tensors = 0;
+  GgufMetadata metadata;
+};
+
+// Everything before the tensor table; leaves the cursor there.
+Result<Preamble> read_preamble(std::string_view file, Cursor& cursor, std::span<const std::byte> bytes) {
   if (bytes.size() < kHeaderBytes) return bad(file, fmt::format("file too small: {} bytes", bytes.size()));
-  Cursor cursor(bytes);
   if (cursor.u32() != kMagic) return bad(file, "bad magic: not a GGUF file");
   if (const std::uint32_t version = cursor.u32(); version != kVersion) {
     return bad(file, fmt::format("unsupported version {}, expected {}", version, kVersion));
   }
-  const std::uint64_t num_tensors = cursor.u64(), num_keys = cursor.u64();
-  if (num_tensors > bytes.size() / 8 || num_keys > bytes.size() / 8) {
-    return bad(file, fmt::format("bad header counts: {} tensors and {} keys in {} bytes", num_tensors, num_keys,
-                                 bytes.size()));
+  Preamble preamble;
+  preamble.num_tensors = cursor.u64();
+  const std::uint64_t num_keys = cursor.u64();
+  if (preamble.num_tensors > bytes.size() / 8 || num_keys > bytes.size() / 8) {
+    return bad(file, fmt::format("bad header counts: {} tensors and {} keys in {} bytes", preamble.num_tensors,
+                                 num_keys, bytes.size()));
   }
-  Gguf gguf;
   for (std::uint64_t i = 0; i < num_keys; ++i) {
     const std::string key(cursor.string());
     const GgufValue value = read_value(cursor, bytes);
     if (!cursor.ok()) return bad(file, fmt::format("truncated metadata: key {} of {} does not fit", i + 1, num_keys));
-    if (!gguf.metadata.emplace(key, value).second) return bad(file, fmt::format("key {} occurs twice", key));
+    if (!preamble.metadata.emplace(key, value).second) return bad(file, fmt::format("key {} occurs twice", key));
   }
+  return preamble;
+}
+
+}  // namespace
+
+Result<GgufMetadata> parse_gguf_metadata(std::string_view file, std::span<const std::byte> bytes) {
+  Cursor cursor(bytes);
+  return TRY(read_preamble(file, cursor, bytes)).metadata;
+}
+
+Result<Gguf> parse_gguf(std::string_view file, std::span<const std::byte> bytes) {
+  Cursor cursor(bytes);
+  Preamble preamble = TRY(read_preamble(file, cursor, bytes));
+  Gguf gguf;
+  gguf.metadata = std::move(preamble.metadata);
   gguf.alignment = TRY(read_alignment(file, gguf.metadata));
   std::vector<TableRow> rows;
-  for (std::uint64_t i = 0; i < num_tensors; ++i) rows.push_back(TRY(read_row(file, cursor, gguf.alignment)));
+  for (std::uint64_t i = 0; i < preamble.num_tensors; ++i) {
+    rows.push_back(TRY(read_row(file, cursor, gguf.alignment)));
+  }
   const std::uint64_t data_first = round_up(cursor.offset(), gguf.alignment);
   if (data_first > bytes.size()) {
-    if (num_tensors > 0) return bad(file, "tensor data out of bounds: the file ends after its tensor table");
+    if (preamble.num_tensors > 0) return bad(file, "tensor data out of bounds: the file ends after its tensor table");
     return gguf;
   }
   TRY(place(file, bytes.subspan(static_cast<std::size_t>(data_first)), std::move(rows), gguf));

@@ -57,6 +57,9 @@ struct Gguf {
 // with `file`.
 Result<Gguf> parse_gguf(std::string_view file, std::span<const std::byte> bytes);
 
+// The metadata alone, whatever the tensors are.
+Result<GgufMetadata> parse_gguf_metadata(std::string_view file, std::span<const std::byte> bytes);
+
 // Collects metadata and tensors and lays them out; the data are written by the caller, each at its offset.
 class GgufBuilder {
  public:

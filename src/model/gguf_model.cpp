@@ -225,7 +225,8 @@ Result<TokenizerDefinition> parse_gguf_tokenizer(const GgufMetadata& metadata) {
   if (pre != "qwen35" && pre != "qwen2") {
     return Error{Errc::unsupported, fmt::format("tokenizer: unsupported pre-tokenizer \"{}\"", pre)};
   }
-  TRY(check_definitions(keys));
+  // llama.cpp's files tell of the definitions by `pre` alone.
+  if (keys.has(kPreTokenizer) || !metadata.contains("clef.decision.type")) TRY(check_definitions(keys));
   const std::vector<std::string_view> tokens = TRY(keys.strings(kTokens));
   const std::vector<std::int64_t> types = TRY(keys.integers(kTokenTypes));
   if (types.size() != tokens.size()) {

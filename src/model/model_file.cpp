@@ -1,11 +1,15 @@
 #include "model/model_file.h"
 
-#include <cstring>
+#include <cstdlib>
+#include <utility>
 
 #include "base/mapped_file.h"
 #include "base/paths.h"
 #include "model/gguf.h"
 #include "model/gguf_model.h"
+#include "model/hub_cache.h"
+#include "model/llama_gguf.h"
+#include "model/other_models.h"
 #include "model/snapshot.h"
 #include "model/weights_bind.h"
 
@@ -26,14 +30,15 @@ Result<T> within(std::string_view label, Result<T> result) {
   return Error{result.error().code, fmt::format("{}: {}", label, result.error().message)};
 }
 
-bool is_gguf(std::span<const std::byte> bytes) {
-  return bytes.size() >= 4 && std::memcmp(bytes.data(), "GGUF", 4) == 0;
+Result<std::filesystem::path> locate(const std::filesystem::path& named) {
+  return find_model(named, hub_cache_folder([](const char* name) { return std::getenv(name); }));
 }
 
 }  // namespace
 
 Result<ModelFile> open_snapshot(const std::filesystem::path& folder) {
   const std::string label = folder.string();
+  TRY(check_folder_kind(folder));
   const SnapshotTexts texts = TRY(read_snapshot_texts(folder));
   ModelFile model;
   model.config = TRY(within(label, parse_snapshot_config(folder, texts)));
@@ -41,20 +46,37 @@ Result<ModelFile> open_snapshot(const std::filesystem::path& folder) {
   model.tokenizer = TRY(within(label, parse_tokenizer(texts.tokenizer, texts.tokenizer_config)));
   TRY(check_vocabulary(model, label));
   auto mapped = std::make_shared<MappedTensors>(TRY(map_snapshot_tensors(folder)));
-  TRY(bind(label, mapped->tensors, snapshot_bindings(model.config, model.weights)));
+  TRY(clef::bind(label, mapped->tensors, snapshot_bindings(model.config, model.weights)));
   model.bytes = mapped->bytes;
   mapped->tensors.clear();  // the fields point at the data; names are done with
   model.mappings = std::move(mapped);
   return model;
 }
 
+namespace {
+
+Result<ModelFile> parse_llama_model(std::string_view label, const Gguf& gguf) {
+  ModelFile model;
+  model.config = TRY(within(label, parse_llama_config(gguf)));
+  model.tokenizer = TRY(within(label, parse_gguf_tokenizer(gguf.metadata)));
+  TRY(check_vocabulary(model, label));
+  TRY(bind_llama_weights(label, gguf, model.config, model.weights, model.mappings));
+  model.bytes = gguf.tensor_bytes;
+  return model;
+}
+
+}  // namespace
+
 Result<ModelFile> parse_gguf_model(std::string_view label, std::span<const std::byte> bytes) {
+  TRY(check_gguf_kind(label, TRY(parse_gguf_metadata(label, bytes))));
   const Gguf gguf = TRY(parse_gguf(label, bytes));
+  if (is_llama_clef(gguf.metadata)) return parse_llama_model(label, gguf);
+  TRY(check_gguf_tensors(label, gguf.tensors));
   ModelFile model;
   model.config = TRY(within(label, parse_gguf_config(gguf.metadata)));
   model.tokenizer = TRY(within(label, parse_gguf_tokenizer(gguf.metadata)));
   TRY(check_vocabulary(model, label));
-  TRY(bind(label, gguf.tensors, gguf_bindings(model.config, model.weights)));
+  TRY(clef::bind(label, gguf.tensors, gguf_bindings(model.config, model.weights)));
   model.bytes = gguf.tensor_bytes;
   return model;
 }
@@ -62,29 +84,26 @@ Result<ModelFile> parse_gguf_model(std::string_view label, std::span<const std::
 namespace {
 
 Result<std::shared_ptr<MappedFile>> map_gguf(const std::filesystem::path& path) {
-  if (!path_exists(path)) {
-    return Error{Errc::io,
-                 fmt::format("{}: no such file or folder: expected a snapshot folder or a GGUF", path.string())};
-  }
   auto file = std::make_shared<MappedFile>(TRY(MappedFile::open(path)));
-  if (is_gguf(file->bytes())) return file;
-  return Error{
-      Errc::bad_model,
-      fmt::format("{}: not a model: expected a snapshot folder or a GGUF made by `clef-tool convert`{}", path.string(),
-                  path.extension() == ".safetensors" ? " (give the folder, not one of its files)" : "")};
+  TRY(check_file_kind(path, file->bytes()));
+  return file;
 }
 
 }  // namespace
 
-Result<ModelFile> open_model(const std::filesystem::path& path) {
+Result<ModelFile> open_model(const std::filesystem::path& named) {
+  const std::filesystem::path path = TRY(locate(named));
   if (is_folder(path)) return open_snapshot(path);
   auto file = TRY(map_gguf(path));
   ModelFile model = TRY(parse_gguf_model(path.filename().string(), file->bytes()));
-  model.mappings = std::move(file);
+  // What a parser had to copy lives beside the mapping.
+  model.mappings = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(std::move(file),
+                                                                                             std::move(model.mappings));
   return model;
 }
 
-Result<TokenizerDefinition> open_tokenizer(const std::filesystem::path& path) {
+Result<TokenizerDefinition> open_tokenizer(const std::filesystem::path& named) {
+  const std::filesystem::path path = TRY(locate(named));
   if (is_folder(path)) {
     const std::string tokenizer = TRY(read_required(path, "tokenizer.json"));
     const std::string config = path_exists(path / "tokenizer_config.json")

@@ -19,43 +19,46 @@ Result<std::unique_ptr<Network>> Network::load(const ModelFile& file, Device& de
 
 Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecord* const> records, Wrap wrap,
                                                     void* context) {
-  const DType activation = device_.activation_dtype();
-  std::vector<Result<Decisions>> decisions = TRY(run(records, activation, wrap, context));
-  if (activation == DType::f32) return decisions;
+  const Precision precision{device_.activation_dtype(), device_.precise_layers()};
+  std::vector<Result<Decisions>> decisions = TRY(run(records, precision, wrap, context));
+  if (precision.activation == DType::f32) return decisions;
   // An activation past the range of f16 is infinite, and reaches every logit of its record and of no other.
   for (std::size_t i = 0; i < records.size(); ++i) {
     if (decisions[i] || decisions[i].error().code != Errc::non_finite) continue;
-    decisions[i] = std::move(TRY(run(records.subspan(i, 1), DType::f32, nullptr, nullptr)).front());
+    auto again = run(records.subspan(i, 1), Precision{}, nullptr, nullptr);
+    decisions[i] = again ? std::move(again->front()) : std::move(again).error();
   }
   return decisions;
 }
 
-Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecord* const> records, DType activation,
-                                                    Wrap wrap, void* context) {
+Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecord* const> records,
+                                                    const Precision& precision, Wrap wrap, void* context) {
   const Batch batch = TRY(pack(records, config_, device_));
   const bool has_vision = batch.vision.patches > 0;
   const std::size_t head_bytes = HeadScratch::bytes(config_.head, batch);
+  const std::size_t residual_bytes = DecoderMemory::residual_bytes(config_.text, batch.tokens);
   // The tower is done before the first layer, so it works in the layers' memory.
-  std::size_t bytes = DecoderScratch::bytes(config_.text, batch.tokens, activation) + head_bytes;
+  std::size_t bytes = DecoderMemory::bytes(config_.text, batch.tokens, precision);
   if (has_vision) {
-    bytes = std::max(bytes, DecoderScratch::residual_bytes(config_.text, batch.tokens, activation) + head_bytes +
-                                VisionScratch::bytes(*config_.vision, batch.vision.patches, activation));
+    const std::size_t tower_bytes = VisionScratch::bytes(*config_.vision, batch.vision.patches, precision.activation);
+    bytes = std::max(bytes, residual_bytes + tower_bytes);
   }
-  TRY(arena_.reset(bytes));
+  TRY(arena_.reset(bytes + head_bytes));
   const HeadScratch head_scratch = HeadScratch::take(config_.head, batch, arena_);
   const std::size_t start = arena_.mark();
-  const DecoderScratch decoder_scratch = DecoderScratch::take(config_.text, batch.tokens, activation, arena_);
+  const DecoderMemory memory = DecoderMemory::take(config_.text, batch.tokens, precision, arena_);
   std::unique_ptr<Pass> pass = device_.begin();
   if (wrap != nullptr) pass = wrap(std::move(pass), context);
-  decoder_.embed(*pass, batch, decoder_scratch);
+  decoder_.embed(*pass, batch, memory);
   if (has_vision) {
-    arena_.rewind(start + DecoderScratch::residual_bytes(config_.text, batch.tokens, activation));
-    const VisionScratch vision_scratch = VisionScratch::take(*config_.vision, batch.vision.patches, activation, arena_);
+    arena_.rewind(start + residual_bytes);
+    const VisionScratch vision_scratch =
+        VisionScratch::take(*config_.vision, batch.vision.patches, precision.activation, arena_);
     tower_->forward(*pass, batch.vision, vision_scratch);
-    pass->run(PutRows{.y = decoder_scratch.residual, .x = vision_scratch.out, .index = batch.vision.token_rows});
+    pass->run(PutRows{.y = memory.residual(), .x = vision_scratch.out, .index = batch.vision.token_rows});
   }
-  decoder_.forward(*pass, batch, decoder_scratch);
-  head_.forward(*pass, batch, decoder_scratch.residual, head_scratch);
+  decoder_.forward(*pass, batch, memory);
+  head_.forward(*pass, batch, memory.residual(), head_scratch);
   TRY(pass->finish());
   std::vector<float> logits(static_cast<std::size_t>(batch.options));
   TRY(device_.download(std::as_writable_bytes(std::span(logits)), head_scratch.logits));
@@ -65,7 +68,7 @@ Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecor
 std::size_t Network::activation_bytes(std::int64_t tokens) const {
   Batch batch;
   batch.tokens = tokens;
-  return DecoderScratch::bytes(config_.text, tokens, device_.activation_dtype()) +
+  return DecoderMemory::bytes(config_.text, tokens, {device_.activation_dtype(), device_.precise_layers()}) +
          HeadScratch::bytes(config_.head, batch);
 }
 

@@ -31,8 +31,8 @@ class Network {
 
  private:
   Network(const ModelFile& file, Device& device);
-  Result<std::vector<Result<Decisions>>> run(std::span<const EncodedRecord* const> records, DType activation, Wrap wrap,
-                                             void* context);
+  Result<std::vector<Result<Decisions>>> run(std::span<const EncodedRecord* const> records, const Precision& precision,
+                                             Wrap wrap, void* context);
   ModelConfig config_;
   Device& device_;
   WeightLoader loader_;

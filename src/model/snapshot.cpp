@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "base/paths.h"
+#include "model/hub_cache.h"
 
 namespace clef {
 
@@ -18,6 +19,10 @@ Result<std::string> read_optional(const std::filesystem::path& folder, std::stri
 Result<std::string> read_required(const std::filesystem::path& folder, std::string_view name) {
   const std::filesystem::path path = folder / name;
   if (!path_exists(path)) {
+    if (name == "joint_head_config.json" && path_exists(folder / "config.json")) {
+      return Error{Errc::io, fmt::format("{}: no {}: this folder holds a backbone without the joint schema head",
+                                         folder.string(), name)};
+    }
     return Error{Errc::io, fmt::format("{}: no {}: expected a snapshot folder of Clef or Clef-Flash, with config.json, "
                                        "joint_head_config.json, tokenizer.json, *.safetensors",
                                        folder.string(), name)};
@@ -47,6 +52,7 @@ Result<SnapshotTexts> read_snapshot_texts(const std::filesystem::path& folder) {
 }
 
 std::string snapshot_name(const std::filesystem::path& folder) {
+  if (const auto repo = cached_repo(folder)) return repo->substr(repo->find('/') + 1);
   std::error_code failure;
   std::filesystem::path path = std::filesystem::weakly_canonical(folder, failure);
   if (failure) path = folder;

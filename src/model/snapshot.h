@@ -25,7 +25,7 @@ Result<std::string> read_required(const std::filesystem::path& folder, std::stri
 Result<SnapshotTexts> read_snapshot_texts(const std::filesystem::path& folder);
 Result<ModelConfig> parse_snapshot_config(const std::filesystem::path& folder, const SnapshotTexts& texts);
 
-// What general.name and the answers call the model: the folder's own name.
+// What general.name and the answers call the model: the folder's own name, or the repository's in the hub's cache.
 std::string snapshot_name(const std::filesystem::path& folder);
 
 // All tensors, head tensors as "head." + name, without those of the MTP layers.

@@ -26,6 +26,8 @@ class Device {
 
   // What activations between a layer's products are stored as.
   virtual DType activation_dtype() const { return DType::f32; }
+  // In how many of a model's first layers they are f32 all the same, for accuracy.
+  virtual std::int64_t precise_layers() const { return 0; }
 
   // Memory that is not cleared. Errc::out_of_memory.
   virtual Result<std::unique_ptr<Buffer>> allocate(std::size_t bytes) = 0;

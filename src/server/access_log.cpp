@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -75,11 +76,14 @@ Status AccessLog::open(const std::string& path) {
 
 Status AccessLog::reopen() { return open(path_); }
 
-void AccessLog::write(const AccessLine& line) {
-  if (descriptor_ < 0) return;
+bool AccessLog::write(const AccessLine& line) {
+  if (descriptor_ < 0) return true;
   const std::string text = to_line(line, std::chrono::system_clock::now()) + "\n";
-  // In one piece, so that lines stay whole; a log that cannot be written must not stop the answers.
-  (void)!::write(descriptor_, text.data(), text.size());
+  // A pipe that nobody reads must not stop the answers: one that can be written takes 4,096 bytes (POSIX, PIPE_BUF),
+  // which no line has. Files always can. In one piece, so that lines stay whole.
+  pollfd log{.fd = descriptor_, .events = POLLOUT, .revents = 0};
+  if (::poll(&log, 1, 0) != 1 || (log.revents & POLLOUT) == 0) return false;
+  return ::write(descriptor_, text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
 }  // namespace clef::server

@@ -33,7 +33,8 @@ class AccessLog {
   Status open(const std::string& path);
   // After another program moved the file away: goes on in a new one.
   Status reopen();
-  void write(const AccessLine& line);
+  // False when the line is lost: the log takes no more just now.
+  bool write(const AccessLine& line);
 
  private:
   void close();

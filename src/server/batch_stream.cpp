@@ -51,13 +51,21 @@ void BatchStream::retry() {
   start_lines();
 }
 
-void BatchStream::stop() {
+void BatchStream::stop(Failure failure) {
   if (has_input_ended_ && input_.empty()) return;
   has_input_ended_ = true;
   is_paused_ = false;
-  input_.clear();
-  refuse(
-      {.kind = Kind::unavailable, .message = "the server is shutting down; this line and all after it were not read"});
+  input_ = {};
+  failure.message += "; this line and all after it were not read";
+  refuse(failure);
+}
+
+void BatchStream::drop_line(const Failure& failure) {
+  if (!is_reading_a_line() || input_.find('\n') != std::string::npos) return;
+  refuse(failure);
+  is_skipping_ = true;
+  input_ = {};
+  scanned_ = 0;
 }
 
 void BatchStream::cancel() {
@@ -69,6 +77,9 @@ void BatchStream::cancel() {
 }
 
 void BatchStream::start_lines() {
+  if (!input_.empty() && !service_.is_still_known(*exchange_)) {
+    return stop({.kind = Kind::unauthorized, .message = "this API key is not known any more"});
+  }
   const std::size_t most = service_.options().max_body_bytes;
   std::size_t begin = 0;
   while (!is_paused_ && output_.size() < kMaxWaitingOutput &&
@@ -95,7 +106,7 @@ void BatchStream::start_lines() {
 
 // False when the line has to wait: then it stays where it is.
 bool BatchStream::start_line(std::string_view line) {
-  if (exchange_->key->take(Exchange::Clock::now())) {
+  if (!service_.has_room(line.size()) || exchange_->key->take(Exchange::Clock::now())) {
     is_paused_ = true;
     return false;
   }
@@ -107,7 +118,8 @@ bool BatchStream::start_line(std::string_view line) {
   };
   auto submitted = service_.submit(*exchange_, std::string(line), std::move(reply), index);
   if (const auto* failure = std::get_if<Failure>(&submitted)) {
-    if (failure->kind == Kind::queue_full) {
+    if (failure->kind == Kind::queue_full) {  // between the question and the attempt
+      exchange_->key->put_back();
       is_paused_ = true;
       return false;
     }

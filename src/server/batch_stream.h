@@ -30,11 +30,16 @@ class BatchStream : public std::enable_shared_from_this<BatchStream> {
   std::string take_output();
   bool is_over() const;  // every line is answered, and no more come
   bool is_waiting_for_room() const { return is_paused_; }
+  bool is_reading_a_line() const { return !has_input_ended_ && !is_skipping_ && !input_.empty(); }
+  std::size_t held_bytes() const { return input_.size(); }
+  std::int64_t num_lines() const { return next_index_; }  // begun or refused
 
   // Tries again what found no room before.
   void retry();
   // Takes no more lines. Those at work are answered, and a last line says where the batch ended.
-  void stop();
+  void stop(Failure failure);
+  // Refuses the line that is being read, and skips the rest of it.
+  void drop_line(const Failure& failure);
   // Drops the lines at work; nothing is answered any more.
   void cancel();
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
+#include <new>
 #include <utility>
 #include <variant>
 
@@ -17,10 +18,12 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kMaxPipelinedBytes = 65536;  // read ahead while a request is being answered
 constexpr std::size_t kMaxDiscardedBytes = 65536;  // of a body that nobody wants; a longer one costs the connection
+constexpr std::size_t kSmallBodyBytes = 65536;
 constexpr std::size_t kMaxLingeredBytes = 1 << 20;
 constexpr milliseconds kLingerTimeout{1'000};
 constexpr milliseconds kDrainIdleTimeout{250};  // for a request that was on its way when draining began
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+constexpr milliseconds kComeBackSoon{1'000};
 constexpr int kClientGone = 499;  // in logs: nobody is there to read a status
 
 Kind kind_of_status(int status) {
@@ -32,6 +35,13 @@ Kind kind_of_status(int status) {
     default:
       return Kind::malformed;
   }
+}
+
+Failure shutting_down() { return {.kind = Kind::unavailable, .message = "the server is shutting down"}; }
+
+// Of all that is being read, not of one body alone.
+Failure no_room_for_bodies() {
+  return {.kind = Kind::queue_full, .message = "too many bodies are being read at once", .retry_after = kComeBackSoon};
 }
 
 }  // namespace
@@ -54,7 +64,21 @@ void Connection::enter(State state, milliseconds timeout) {
   deadline_ = since_ + timeout;
 }
 
+// The host out of memory is the end of this connection, not of the server.
+template <typename Function>
+void Connection::guard(Function function) {
+  try {
+    function();
+  } catch (const std::bad_alloc&) {
+    close();
+  }
+}
+
 void Connection::check(Clock::time_point now) {
+  guard([&] { keep_deadlines(now); });
+}
+
+void Connection::keep_deadlines(Clock::time_point now) {
   if (batch_ != nullptr && batch_->is_waiting_for_room()) {
     batch_->retry();
     pump_batch();
@@ -89,7 +113,7 @@ void Connection::drain() {
   closes_ = closes_ || state_ != State::idle;
   if (state_ == State::idle) deadline_ = std::min(deadline_, Clock::now() + kDrainIdleTimeout);
   if (batch_ != nullptr) {
-    batch_->stop();
+    batch_->stop(shutting_down());
     pump_batch();
   }
 }
@@ -115,6 +139,7 @@ void Connection::close() {
 void Connection::drop_request(int status) {
   ticket_.cancel();
   ticket_ = {};
+  count_body(0);
   if (batch_ != nullptr) batch_->cancel();
   batch_ = nullptr;
   if (exchange_ != nullptr) hub_.service.close(*exchange_, status);
@@ -152,7 +177,7 @@ void Connection::wait_readable() {
     self->is_waiting_for_input_ = false;
     if (self->state_ == State::closed) return;
     if (error) return self->close();
-    self->on_readable();
+    self->guard([&] { self->on_readable(); });
   });
 }
 
@@ -224,29 +249,14 @@ bool Connection::take_head() {
 }
 
 bool Connection::take_body() {
-  if (state_ == State::batch && !batch_->wants_input()) return false;
-  const auto stage_before = parser_.stage();
+  if (state_ == State::batch) return take_batch_body();
   const std::size_t taken = parser_.feed(input_);
   input_.erase(0, taken);
   if (parser_.stage() == RequestParser::Stage::failed) {
-    if (state_ == State::batch) {
-      close();  // the head of the answer is out: only an early end can tell
-    } else {
-      on_malformed();
-    }
+    on_malformed();
     return false;
   }
   const bool is_complete = parser_.stage() == RequestParser::Stage::complete;
-  if (state_ == State::batch) {
-    if (stage_before == RequestParser::Stage::complete) return false;
-    deadline_ = Clock::now() + hub_.options.body_timeout;
-    const std::string bytes = parser_.take_body();
-    exchange_->line.bytes_in += bytes.size();
-    batch_->feed(bytes);
-    if (is_complete) batch_->end_input();
-    pump_batch();
-    return !is_complete && taken > 0;
-  }
   body_ += parser_.take_body();
   const std::size_t limit = early_answer_ ? kMaxDiscardedBytes : hub_.service.options().max_body_bytes;
   if (body_.size() > limit) {
@@ -255,6 +265,11 @@ bool Connection::take_body() {
              ? *std::move(early_answer_)
              : hub_.service.refuse(*exchange_, {.kind = Kind::too_large,
                                                 .message = fmt::format("the body has more than {} bytes", limit)}));
+    return false;
+  }
+  if (!count_body(body_.size())) {
+    closes_ = closes_ || !is_complete;
+    send(early_answer_ ? *std::move(early_answer_) : hub_.service.refuse(*exchange_, no_room_for_bodies()));
     return false;
   }
   if (!is_complete) return taken > 0;
@@ -266,6 +281,38 @@ bool Connection::take_body() {
   return false;
 }
 
+bool Connection::take_batch_body() {
+  if (!batch_->wants_input() || parser_.stage() == RequestParser::Stage::complete) return false;
+  const std::size_t taken = parser_.feed(input_);
+  input_.erase(0, taken);
+  if (parser_.stage() == RequestParser::Stage::failed) {
+    close();  // the head of the answer is out: only an early end can tell
+    return false;
+  }
+  const std::string bytes = parser_.take_body();
+  exchange_->line.bytes_in += bytes.size();
+  batch_->feed(bytes);
+  const bool is_complete = parser_.stage() == RequestParser::Stage::complete;
+  if (is_complete) batch_->end_input();
+  if (!count_body(batch_->held_bytes())) {
+    batch_->drop_line(no_room_for_bodies());
+    count_body(batch_->held_bytes());
+  }
+  // A line has its time, as a body has: bytes alone do not prolong it. Nor do lines prolong what is being written.
+  const bool has_new_lines = batch_lines_ != batch_->num_lines();
+  batch_lines_ = batch_->num_lines();
+  if (has_new_lines && !is_writing_) deadline_ = Clock::now() + hub_.options.body_timeout;
+  pump_batch();
+  return !is_complete && taken > 0;
+}
+
+// This connection's share of what all bodies together may take. False when that is too much, and the share not small:
+// who asks little is not turned away for what others hold.
+bool Connection::count_body(std::size_t bytes) {
+  hub_.body_bytes += bytes - std::exchange(counted_body_bytes_, bytes);
+  return bytes <= kSmallBodyBytes || hub_.body_bytes <= hub_.options.max_body_memory;
+}
+
 void Connection::on_malformed() {
   exchange_ = exchange_ == nullptr ? hub_.service.open_malformed(remote_) : exchange_;
   closes_ = true;
@@ -274,7 +321,7 @@ void Connection::on_malformed() {
 }
 
 void Connection::on_head() {
-  exchange_ = hub_.service.open(parser_.head(), remote_);
+  exchange_ = hub_.service.open(parser_.head(), remote_, client_);
   closes_ = !parser_.head().keeps_alive || hub_.is_draining;
   early_answer_ = hub_.service.admit(*exchange_);
   const bool is_complete = parser_.stage() == RequestParser::Stage::complete;
@@ -300,9 +347,12 @@ void Connection::on_head() {
 
 void Connection::start_work() {
   exchange_->line.bytes_in = body_.size();
+  count_body(0);
   auto reply = [self = weak_from_this(), post = hub_.post, serial = serial_](Answered answered) {
     post([self, serial, answered = std::move(answered)]() mutable {
-      if (const auto connection = self.lock()) connection->on_answer(serial, std::move(answered));
+      if (const auto connection = self.lock()) {
+        connection->guard([&] { connection->on_answer(serial, std::move(answered)); });
+      }
     });
   };
   auto submitted = hub_.service.submit(*exchange_, std::exchange(body_, {}), std::move(reply));
@@ -321,7 +371,7 @@ void Connection::start_batch() {
   enter(State::batch, hub_.options.body_timeout);
   closes_ = closes_ || exchange_->head.expects_continue;
   batch_ = std::make_shared<BatchStream>(hub_.service, exchange_, hub_.post, [self = weak_from_this()] {
-    if (const auto connection = self.lock()) connection->pump_batch();
+    if (const auto connection = self.lock()) connection->guard([&] { connection->pump_batch(); });
   });
   Response response;
   response.content_type = "application/x-ndjson";
@@ -335,7 +385,8 @@ void Connection::start_batch() {
 
 void Connection::pump_batch() {
   if (state_ != State::batch) return;
-  if (hub_.is_draining) batch_->stop();
+  if (hub_.is_draining) batch_->stop(shutting_down());
+  count_body(batch_->held_bytes());
   if (!is_writing_) {
     const std::string lines = batch_->take_output();
     if (!lines.empty()) {
@@ -368,6 +419,7 @@ void Connection::send(Response response) {
   ticket_ = {};
   early_answer_.reset();
   body_ = {};
+  count_body(0);
   hub_.service.decorate(*exchange_, response);
   closes_ = closes_ || response.closes || hub_.is_draining;
   status_ = response.status;
@@ -386,8 +438,8 @@ void Connection::write(std::string bytes, void (Connection::*then)()) {
     self->is_writing_ = false;
     if (self->state_ == State::closed) return;
     if (error) return self->close();
-    self->output_.clear();
-    (self.get()->*then)();
+    self->output_ = {};  // an idle connection keeps no buffer
+    self->guard([&] { (self.get()->*then)(); });
   });
 }
 
@@ -401,7 +453,8 @@ void Connection::next_request() {
   ++serial_;
   parser_ = RequestParser(hub_.options.parser);
   enter(State::idle, hub_.is_draining ? kDrainIdleTimeout : hub_.options.idle_timeout);
-  if (!input_.empty()) take_input();
+  if (input_.empty()) input_ = {};  // an idle connection keeps no buffer
+  take_input();
   wait_readable();
 }
 

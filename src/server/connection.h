@@ -25,6 +25,7 @@ struct Hub {
   Post post;
   std::function<void(Connection&)> closed;
   std::vector<char> read_buffer = std::vector<char>(65536);
+  std::size_t body_bytes = 0;  // of all bodies that are being read
   bool is_draining = false;
 };
 
@@ -65,6 +66,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     closed,
   };
 
+  template <typename Function>
+  void guard(Function function);
+  void keep_deadlines(Clock::time_point now);
   void enter(State state, std::chrono::milliseconds timeout);
   bool wants_input() const;
   void wait_readable();
@@ -72,7 +76,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_end_of_input();
   void take_input();
   bool take_head();
+  bool take_batch_body();
   bool take_body();
+  bool count_body(std::size_t bytes);
   void on_head();
   void on_malformed();
   void start_work();
@@ -102,6 +108,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   RequestParser parser_;
   std::string input_;  // not consumed
   std::string body_;
+  std::size_t counted_body_bytes_ = 0;  // of hub_.body_bytes
   std::string output_;
   std::shared_ptr<Exchange> exchange_;
   std::optional<Response> early_answer_;  // decided by the head; sent when the body is read
@@ -110,6 +117,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t lingered_bytes_ = 0;
   Scheduler::Ticket ticket_;
   std::shared_ptr<BatchStream> batch_;
+  std::int64_t batch_lines_ = 0;  // when the deadline was set
 };
 
 }  // namespace clef::server

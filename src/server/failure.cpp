@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
+#include "base/whole_number.h"
 
 namespace clef::server {
 namespace {
@@ -105,23 +107,26 @@ Json openai_body(const Failure& failure) {
                                              {"code", std::string(row_of(failure.kind).error_type)}}}};
 }
 
-// "images[1]: ..." of the record's parser; the index is optional, and anything else belongs to the body as a whole.
-std::vector<Step> path_in_message(std::string_view message) {
-  std::vector<Step> path = {"body"};
+// What the record's parser says of media: "images[1]: MESSAGE", "videos MESSAGE", "too many images: MESSAGE". Anything
+// else is about the body as a whole.
+Violation violation_in(std::string_view text) {
+  constexpr std::string_view kTooMany = "too many ";
+  Violation violation{.path = {"body"}, .message = std::string(text), .type = "value_error"};
+  const std::string_view named = text.substr(0, kTooMany.size()) == kTooMany ? text.substr(kTooMany.size()) : text;
   for (const std::string_view name : {"images", "videos", "audio", "media_kwargs", "videos_kwargs"}) {
-    if (message.substr(0, name.size()) != name) continue;
-    message.remove_prefix(name.size());
-    path.emplace_back(std::string(name));
-    std::int64_t index = 0;
-    std::size_t digits = 1;
-    for (; digits < std::min<std::size_t>(message.size(), 10) && message[digits] >= '0' && message[digits] <= '9';
-         ++digits) {
-      index = index * 10 + (message[digits] - '0');
-    }
-    if (digits > 1 && message.front() == '[') path.emplace_back(index);
+    if (named.substr(0, name.size()) != name) continue;
+    violation.path.emplace_back(std::string(name));
+    const std::string_view rest = named.substr(name.size());
+    const std::size_t close = rest.substr(0, 1) == "[" ? rest.find(']') : std::string_view::npos;
+    if (close == std::string_view::npos) break;
+    const auto index = whole_number(rest.substr(1, close - 1), 0, std::numeric_limits<std::int32_t>::max());
+    if (!index) break;
+    violation.path.emplace_back(*index);
+    const std::string_view message = rest.substr(close + 1);
+    if (message.substr(0, 2) == ": ") violation.message = std::string(message.substr(2));
     break;
   }
-  return path;
+  return violation;
 }
 
 }  // namespace
@@ -144,9 +149,14 @@ Failure failure_of(const Error& error) {
     case Errc::bad_request:
     case Errc::unsupported:
       if (error.message.rfind("json: ", 0) == 0) return {.kind = Kind::malformed, .message = error.message};
-      return invalid({{path_in_message(error.message), error.message, "value_error"}});
-    case Errc::too_large:
-      return {.kind = Kind::too_large, .message = error.message};
+      return invalid({violation_in(error.message)});
+    case Errc::too_large: {
+      // Pictures that are too many or too large are a fault of their member's; the rest has too many tokens or bytes.
+      Violation violation = violation_in(error.message);
+      if (violation.path.size() == 1) return {.kind = Kind::too_large, .message = error.message};
+      violation.type = "too_large";
+      return invalid({std::move(violation)});
+    }
     case Errc::busy:
       return {.kind = Kind::queue_full, .message = error.message};
     case Errc::unavailable:

@@ -71,6 +71,7 @@ std::string_view reason_phrase(int status) {
   static constexpr std::pair<int, std::string_view> kPhrases[] = {
       {200, "OK"},
       {204, "No Content"},
+      {304, "Not Modified"},
       {400, "Bad Request"},
       {401, "Unauthorized"},
       {403, "Forbidden"},
@@ -99,7 +100,7 @@ std::string_view reason_phrase(int status) {
 std::string to_wire(const Response& response, const WireOptions& options) {
   std::string wire = fmt::format("HTTP/1.1 {} {}\r\nServer: cleffa\r\nDate: {}\r\n", response.status,
                                  reason_phrase(response.status), http_date(std::time(nullptr)));
-  const bool may_have_body = response.status != 204;
+  const bool may_have_body = response.status != 204 && response.status != 304;
   if (may_have_body) {
     wire += fmt::format("Content-Type: {}\r\n", response.content_type);
     wire += options.is_chunked ? "Transfer-Encoding: chunked\r\n"

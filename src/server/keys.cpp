@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <utility>
 
@@ -21,6 +20,7 @@ constexpr std::string_view kDigestMark = "sha256:";
 constexpr std::size_t kMinKeyBytes = 8;    // shorter ones are guessed
 constexpr std::size_t kMaxKeyBytes = 512;  // of what a client presents; hashing more is work for nothing
 constexpr std::int64_t kMaxLimit = 1'000'000;
+constexpr std::size_t kMaxFileBytes = 16 << 20;
 
 Digest sha256(std::string_view text) {
   Digest digest{};
@@ -99,6 +99,11 @@ Result<KeyEntry> parse_line(std::string_view line, int number) {
 
 }  // namespace
 
+std::optional<Digest> digest_of(std::string_view key) {
+  if (key.empty() || key.size() > kMaxKeyBytes) return std::nullopt;
+  return sha256(key);
+}
+
 Result<std::vector<KeyEntry>> parse_keys(std::string_view text) {
   std::vector<KeyEntry> entries;
   std::set<std::string> ids;
@@ -118,7 +123,12 @@ Result<std::vector<KeyEntry>> parse_keys(std::string_view text) {
 Result<std::vector<KeyEntry>> read_keys(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return Error{Errc::io, fmt::format("{}: cannot be opened", path.string())};
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text(kMaxFileBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kMaxFileBytes) {
+    return Error{Errc::bad_request, fmt::format("{}: larger than {} bytes", path.string(), kMaxFileBytes)};
+  }
   if (file.bad()) return Error{Errc::io, fmt::format("{}: cannot be read", path.string())};
   auto entries = parse_keys(text);
   if (!entries) return Error{entries.error().code, fmt::format("{}: {}", path.string(), entries.error().message)};
@@ -127,8 +137,10 @@ Result<std::vector<KeyEntry>> read_keys(const std::filesystem::path& path) {
 }
 
 void KeyUse::set_limits(const KeyLimits& limits) {
-  limits_ = limits;
-  if (limits_.burst == 0) limits_.burst = std::max(1.0, limits_.rate);
+  KeyLimits complete = limits;
+  if (complete.burst == 0) complete.burst = std::max(1.0, complete.rate);
+  if (complete == limits_) return;
+  limits_ = complete;
   available_ = limits_.burst;
   counted_ = Clock::now();
 }
@@ -145,6 +157,8 @@ std::optional<std::chrono::milliseconds> KeyUse::take(Clock::time_point now) {
   return std::nullopt;
 }
 
+void KeyUse::put_back() { available_ = std::min(limits_.burst, available_ + 1); }
+
 bool KeyUse::enter() {
   if (limits_.concurrency != 0 && in_flight_ >= limits_.concurrency) return false;
   ++in_flight_;
@@ -157,18 +171,17 @@ void KeyRing::set(std::vector<KeyEntry> entries) {
     const auto old = uses_.find(entry.id);
     auto& use = uses[entry.id];
     use = old == uses_.end() ? std::make_shared<KeyUse>(entry.id) : old->second;
-    use->set_limits(entry.limits);
+    use->set_limits(entry.limits);  // changes nothing when they are the same
   }
   uses_ = std::move(uses);
   entries_ = std::move(entries);
 }
 
-std::shared_ptr<KeyUse> KeyRing::find(std::string_view key) const {
-  if (key.empty() || key.size() > kMaxKeyBytes) return nullptr;
-  const Digest digest = sha256(key);
+std::shared_ptr<KeyUse> KeyRing::find(const std::optional<Digest>& digest) const {
+  if (!digest) return nullptr;
   const KeyEntry* found = nullptr;
   for (const KeyEntry& entry : entries_) {
-    if (CRYPTO_memcmp(entry.digest.data(), digest.data(), digest.size()) == 0) found = &entry;
+    if (CRYPTO_memcmp(entry.digest.data(), digest->data(), digest->size()) == 0) found = &entry;
   }
   return found == nullptr ? nullptr : uses_.at(found->id);
 }

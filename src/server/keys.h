@@ -23,6 +23,7 @@ struct KeyLimits {
   double rate = 0;               // requests a second; 0: any
   double burst = 0;              // requests at once after a pause; 0: the rate, but at least 1
   std::int64_t concurrency = 0;  // requests not yet answered; 0: any
+  bool operator==(const KeyLimits&) const = default;
 };
 
 using Digest = std::array<std::uint8_t, 32>;  // SHA-256
@@ -32,6 +33,9 @@ struct KeyEntry {
   Digest digest;
   KeyLimits limits;
 };
+
+// Of what a client presents; none for what is empty or longer than keys are.
+std::optional<Digest> digest_of(std::string_view key);
 
 // Errc::bad_request names the line.
 Result<std::vector<KeyEntry>> parse_keys(std::string_view text);
@@ -48,6 +52,8 @@ class KeyUse {
 
   // Takes one request of the rate's; when there is none, how long until there is.
   std::optional<std::chrono::milliseconds> take(Clock::time_point now);
+  // What was taken was not used after all.
+  void put_back();
   // One more request in work, if the key may have it; each true wants one leave().
   bool enter();
   void leave() { --in_flight_; }
@@ -69,7 +75,8 @@ class KeyRing {
   bool is_open() const { return entries_.empty(); }
 
   // The key's use; null pointer for a key that is not known. Every key is compared, in the same time.
-  std::shared_ptr<KeyUse> find(std::string_view key) const;
+  std::shared_ptr<KeyUse> find(const std::optional<Digest>& digest) const;
+  std::shared_ptr<KeyUse> find(std::string_view key) const { return find(digest_of(key)); }
   // Of those who need no key.
   const std::shared_ptr<KeyUse>& anonymous() const { return anonymous_; }
 

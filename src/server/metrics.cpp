@@ -70,10 +70,13 @@ struct Metrics::State {
   prometheus::Counter& refused =
       counter("clef_connections_refused_total", "Connections refused or closed for want of room");
   prometheus::Counter& gone = counter("clef_clients_gone_total", "Requests dropped because their client went away");
+  prometheus::Counter& lost_lines =
+      counter("clef_access_log_lost_total", "Lines that the access log did not take in time");
   prometheus::Gauge& open = gauge("clef_connections", "Connections open");
   prometheus::Gauge& ready = gauge("clef_ready", "1 when new work is taken");
   prometheus::Gauge& waiting_requests = gauge("clef_waiting_requests", "Requests waiting for host or device");
   prometheus::Gauge& waiting_tokens = gauge("clef_waiting_tokens", "Tokens waiting for host or device");
+  prometheus::Gauge& waiting_bytes = gauge("clef_waiting_bytes", "Bytes of bodies waiting for the host");
   prometheus::Gauge& running_requests = gauge("clef_running_requests", "Requests in the running pass");
   prometheus::Gauge& resident = gauge("process_resident_memory_bytes", "Resident memory");
   prometheus::Gauge& descriptors = gauge("process_open_fds", "Open file descriptors");
@@ -109,11 +112,13 @@ void Metrics::count_connection() { state_->connections.Increment(); }
 void Metrics::count_refused_connection() { state_->refused.Increment(); }
 void Metrics::set_open_connections(std::int64_t count) { state_->open.Set(static_cast<double>(count)); }
 void Metrics::count_client_gone() { state_->gone.Increment(); }
+void Metrics::count_lost_log_line() { state_->lost_lines.Increment(); }
 
 std::string Metrics::text(const Scheduler::Load& load, bool is_ready) {
   state_->ready.Set(is_ready ? 1 : 0);
   state_->waiting_requests.Set(static_cast<double>(load.waiting_requests));
   state_->waiting_tokens.Set(static_cast<double>(load.waiting_tokens));
+  state_->waiting_bytes.Set(static_cast<double>(load.waiting_bytes));
   state_->running_requests.Set(static_cast<double>(load.running_requests));
   const ProcessUse use = process_use();
   state_->resident.Set(static_cast<double>(use.resident_bytes));

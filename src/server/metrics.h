@@ -29,7 +29,8 @@ class Metrics {
   void count_connection();          // accepted
   void count_refused_connection();  // for want of room
   void set_open_connections(std::int64_t count);
-  void count_client_gone();  // work dropped because its client went away
+  void count_client_gone();    // work dropped because its client went away
+  void count_lost_log_line();  // the access log took no more
 
   // The text, with the gauges of this moment.
   std::string text(const Scheduler::Load& load, bool is_ready);

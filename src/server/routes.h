@@ -20,7 +20,8 @@ enum class RouteId : std::uint8_t {
   ready,
   metrics,
   version,
-  openapi
+  openapi,
+  web
 };
 
 struct Route {

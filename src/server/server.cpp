@@ -100,18 +100,33 @@ bool set_flags(int descriptor) {
          ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK) == 0;
 }
 
-// A socket left behind by a server that is gone is in the way; one that answers is another server's.
+// A socket left behind by a server that is gone is in the way; one that answers, or that may, is another server's.
 Status remove_stale_socket(const std::filesystem::path& path, const Address& address) {
   struct stat found {};
   if (::lstat(path.c_str(), &found) != 0) return {};
-  if (!S_ISSOCK(found.st_mode))
+  if (!S_ISSOCK(found.st_mode)) {
     return Error{Errc::io, fmt::format("{}: is there already and no socket", path.string())};
-  const Descriptor probe(::socket(AF_UNIX, SOCK_STREAM, 0));
-  if (probe.get() >= 0 && ::connect(probe.get(), address.get(), address.size) == 0) {
-    return Error{Errc::io, fmt::format("{}: another server listens there", path.string())};
   }
-  if (::unlink(path.c_str()) != 0) return system_error(path.string());
+  // Without waiting: a server whose backlog is full would let us wait for ever.
+  const Descriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (probe.get() < 0) return system_error(path.string());
+  const bool answers = ::connect(probe.get(), address.get(), address.size) == 0 || errno == EAGAIN;
+  if (answers) return Error{Errc::io, fmt::format("{}: another server listens there", path.string())};
+  if (errno == ENOENT) return {};
+  if (errno != ECONNREFUSED || ::unlink(path.c_str()) != 0) return system_error(path.string());
   return {};
+}
+
+// The file that a Unix socket's name stands for: another server may have put its own there since.
+struct SocketFile {
+  dev_t device = 0;
+  ino_t inode = 0;
+};
+
+SocketFile socket_file_at(const std::filesystem::path& path) {
+  struct stat found {};
+  if (::lstat(path.c_str(), &found) != 0) return {};
+  return {found.st_dev, found.st_ino};
 }
 
 Result<Descriptor> open_listener(const ServerOptions& options, Address& address) {
@@ -155,6 +170,10 @@ Peer peer_of(const Address& address) {
   }
   if (address.storage.ss_family == AF_INET6) {
     in6_addr network = reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr;
+    if (IN6_IS_ADDR_V4MAPPED(&network)) {  // of a listener for both families: the client has an IPv4 address
+      ::inet_ntop(AF_INET, network.s6_addr + 12, text, sizeof text);
+      return {fmt::format("{}:{}", text, port_of(address)), text};
+    }
     ::inet_ntop(AF_INET6, &network, text, sizeof text);
     const std::string remote = fmt::format("[{}]:{}", text, port_of(address));
     std::fill(network.s6_addr + 8, network.s6_addr + 16, std::uint8_t{0});  // who has one address has its /64
@@ -182,11 +201,14 @@ struct Server::State {
         hub{.options = options,
             .service = service,
             .post = [this](std::function<void()> work) { asio::post(io, std::move(work)); },
-            .closed = [this](Connection& connection) { forget(connection); }} {}
+            .closed = [this](Connection& connection) { forget(connection); }} {
+    if (!options.unix_socket.empty()) socket_file = socket_file_at(options.unix_socket);
+  }
 
   ServerOptions options;
   Service& service;
   Address address;
+  SocketFile socket_file;  // of a Unix socket
   asio::io_context io{1};
   asio::posix::stream_descriptor listener;
   asio::steady_timer tick_timer{io}, accept_timer{io};
@@ -320,9 +342,7 @@ struct Server::State {
     if (!is_leaving) return;
     if (!hub.is_draining && now >= next_step) {
       accept_some();  // whoever has come this far is let in
-      error_code ignored;
-      listener.close(ignored);
-      accept_timer.cancel();
+      stop_listening();
       hub.is_draining = true;
       service.set_phase(Service::Phase::draining);
       for_each([](Connection& connection) { connection.drain(); });
@@ -333,6 +353,18 @@ struct Server::State {
     if (now < next_step) return;
     for_each([this](Connection& connection) { cut_off += connection.is_working() ? 1 : 0; });
     io.stop();
+  }
+
+  // The name goes with the listener, so that the next server finds its place free; but not the name of one that has it
+  // already.
+  void stop_listening() {
+    error_code ignored;
+    listener.close(ignored);
+    accept_timer.cancel();
+    if (socket_file.inode == 0) return;
+    const SocketFile now = socket_file_at(options.unix_socket);
+    if (now.device == socket_file.device && now.inode == socket_file.inode) ::unlink(options.unix_socket.c_str());
+    socket_file = {};
   }
 
   void repeat(asio::steady_timer& timer, milliseconds interval, const std::function<void()>& work) {
@@ -357,7 +389,7 @@ Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Server::~Server() {
   state_->for_each([](Connection& connection) { connection.close(); });
-  if (!state_->options.unix_socket.empty()) ::unlink(state_->options.unix_socket.c_str());
+  state_->stop_listening();
 }
 
 Result<std::unique_ptr<Server>> Server::listen(const ServerOptions& options, Service& service) {
@@ -397,6 +429,7 @@ void Server::on_signal(std::function<void(int)> handler) {
 void Server::drain() { state_->leave(); }
 void Server::stop() { state_->io.stop(); }
 std::int64_t Server::num_connections() const { return std::ssize(state_->connections); }
+std::size_t Server::body_bytes() const { return state_->hub.body_bytes; }
 std::int64_t Server::num_cut_off() const { return state_->cut_off; }
 
 }  // namespace clef::server

@@ -20,8 +20,9 @@ struct ServerOptions {
   std::filesystem::path unix_socket;  // instead of host and port
   std::int64_t max_connections = 1024;
   std::int64_t max_client_connections = 256;        // of one address (IPv6: of one /64); 0: any
+  std::size_t max_body_memory = 512 << 20;          // bytes of all bodies that are being read
   std::chrono::milliseconds head_timeout{10'000};   // from a request's first byte, and from the connection's start
-  std::chrono::milliseconds body_timeout{30'000};   // from the head's end
+  std::chrono::milliseconds body_timeout{30'000};   // from the head's end; for each line of a batch
   std::chrono::milliseconds idle_timeout{60'000};   // between requests
   std::chrono::milliseconds write_timeout{30'000};  // of one answer, or one piece of a batch's
   std::chrono::milliseconds drain_delay{1'000};     // unready, but serving
@@ -59,6 +60,7 @@ class Server {
   void stop();
 
   std::int64_t num_connections() const;  // from the I/O thread
+  std::size_t body_bytes() const;        // of all bodies that are being read; from the I/O thread
   // Requests that were cut off because draining took too long. After run().
   std::int64_t num_cut_off() const;
 

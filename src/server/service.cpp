@@ -12,6 +12,8 @@
 #include "server/inflate.h"
 #include "server/openai_wire.h"
 #include "server/openapi.h"
+#include "server/origin.h"
+#include "server/web_assets.h"
 #include "text/utf8.h"
 
 namespace clef::server {
@@ -63,7 +65,7 @@ std::string allowed_methods(const Route* route) {
 
 // What a job is asked and what it comes to, between its threads.
 struct Work {
-  std::string body;
+  std::string body;  // as received; with pictures, which may have to wait, kept until prepared: Json is far larger
   bool is_gzip = false;
   std::size_t max_body_bytes = 0;
   Wire wire = Wire::systemone;
@@ -75,29 +77,27 @@ struct Work {
   std::function<bool(const std::string&)> serves;
   std::string served;  // names for the refusal
   Json parsed;         // once read
-  bool is_read = false;
+  bool is_read = false, has_media = false;
   std::optional<Failure> failure;
   OpenAiRequest openai;
 };
 
-std::optional<Failure> decompress(Work& work) {
-  auto text = gunzip(work.body, work.max_body_bytes);
-  if (text) {
-    work.body = std::move(text).value();
-    return std::nullopt;
-  }
-  const bool is_malformed = text.error().code == Errc::bad_request;
-  return is_malformed ? Failure{.kind = Kind::malformed, .message = text.error().message} : failure_of(text.error());
+Failure failure_of_gzip(const Error& error) {
+  if (error.code == Errc::bad_request) return {.kind = Kind::malformed, .message = error.message};
+  return failure_of(error);
 }
 
 // The body as the engine takes it, once its shape is right.
 std::optional<Failure> read_body(Work& work, Json& body) {
+  std::optional<std::string> unpacked;
   if (work.is_gzip) {
-    if (auto failure = decompress(work)) return failure;
+    auto text = gunzip(work.body, work.max_body_bytes);
+    if (!text) return failure_of_gzip(text.error());
+    unpacked = std::move(text).value();
   }
-  auto parsed = parse_json(work.body);
+  auto parsed = parse_json(unpacked ? *unpacked : work.body);
+  unpacked.reset();
   if (!parsed) return failure_of(parsed.error());
-  work.body = {};
   body = std::move(parsed).value();
   if (work.wire == Wire::openai) {
     if (auto failure = read_openai(std::move(body), work.shape, work.openai)) return failure;
@@ -117,17 +117,26 @@ std::optional<Failure> read_body(Work& work, Json& body) {
   return std::nullopt;
 }
 
-// Once, however often it is called.
-void read_once(Work& work) {
-  if (std::exchange(work.is_read, true)) return;
-  work.failure = read_body(work, work.parsed);
-}
-
 bool has_media(const Json& body) {
   return std::any_of(std::begin(kMediaMembers), std::end(kMediaMembers), [&](std::string_view name) {
     const Json* list = body.find(name);
     return list != nullptr && list->is_truthy();
   });
+}
+
+// Once, however often it is called.
+void read_once(Work& work) {
+  if (std::exchange(work.is_read, true)) return;
+  work.failure = read_body(work, work.parsed);
+  work.has_media = !work.failure && has_media(work.parsed);
+  if (!work.has_media) work.body = {};
+}
+
+// Keeps the text alone.
+void forget_what_was_read(Work& work) {
+  work.parsed = {};
+  work.openai = {};
+  work.is_read = false;
 }
 
 Json write_answer(const Work& work, const Scheduler::Outcome& outcome) {
@@ -192,11 +201,15 @@ std::shared_ptr<Exchange> Service::open_malformed(std::string remote) {
   return exchange;
 }
 
-std::shared_ptr<Exchange> Service::open(RequestHead head, std::string remote) {
+std::shared_ptr<Exchange> Service::open(RequestHead head, std::string remote, std::string client) {
   auto exchange = open_malformed(std::move(remote));
+  exchange->client = std::move(client);
   exchange->head = std::move(head);
   Match match = find_route(exchange->head.path);
   exchange->route = match.route;
+  if (match.route == nullptr && options_.serves_web && find_web_asset(exchange->head.path) != nullptr) {
+    exchange->route = &kWebRoute;
+  }
   exchange->path_model = std::move(match.model);
   exchange->wire = wire_of(exchange->head.path);
   return exchange;
@@ -236,7 +249,8 @@ std::optional<Failure> Service::check_origin(Exchange& exchange) const {
     return std::nullopt;
   }
   const std::string* host = exchange.head.field("host");
-  if (host != nullptr && (*origin == "http://" + *host || *origin == "https://" + *host)) return std::nullopt;
+  const bool is_own = host != nullptr && (*origin == "http://" + *host || *origin == "https://" + *host);
+  if (is_own && (!keys_.is_open() || is_fixed_host(*host))) return std::nullopt;
   return Failure{.kind = Kind::forbidden, .message = "pages of this origin may not use this server"};
 }
 
@@ -274,33 +288,42 @@ std::optional<Failure> Service::authorize(Exchange& exchange) const {
   }
   const bool is_bearer = exchange.head.count("authorization") == 1 && field->size() > kScheme.size() &&
                          equals_ignoring_case(std::string_view(*field).substr(0, kScheme.size()), kScheme);
-  if (is_bearer) exchange.key = keys_.find(std::string_view(*field).substr(kScheme.size()));
+  if (is_bearer) exchange.key_digest = digest_of(std::string_view(*field).substr(kScheme.size()));
+  exchange.key = keys_.find(exchange.key_digest);
   if (exchange.key != nullptr) return std::nullopt;
   return Failure{.kind = Kind::unauthorized, .message = "this API key is not known"};
 }
 
+bool Service::is_still_known(const Exchange& exchange) const {
+  return keys_.is_open() || !exchange.key_digest || keys_.find(exchange.key_digest) != nullptr;
+}
+
 Response Service::answer_get(const Exchange& exchange) {
   Response response;
-  const auto status = [&](bool is_good, std::string_view word, const std::optional<std::string>& reason) {
+  const auto status = [&](bool is_good, std::string_view word, const std::optional<Trouble>& trouble) {
     response.status = is_good ? 200 : 503;
     Json::Object body{{"status", std::string(word)}, {"model", options_.model_name}};
-    if (backend_) body.emplace_back("device", backend_->device_name);
-    if (reason) body.emplace_back("reason", *reason);
+    if (backend_) {
+      const bool is_running = backend_->scheduler->load().running_requests > 0;
+      body.emplace_back("device", backend_->device_name);
+      body.emplace_back("device_state", std::string(trouble ? trouble->device_state : is_running ? "running" : "idle"));
+    }
+    if (trouble) body.emplace_back("reason", trouble->reason);
     response.body = to_compact_json(body);
   };
   switch (exchange.route->id) {
     case RouteId::health: {
-      const auto reason = trouble();
-      status(!reason, reason ? "failing" : phase_ == Phase::loading ? "loading" : "ok", reason);
+      const auto found = trouble();
+      status(!found, found ? "failing" : phase_ == Phase::loading ? "loading" : "ok", found);
       break;
     }
     case RouteId::ready: {
-      const auto reason = trouble();
+      const auto found = trouble();
       const std::string_view word = phase_ == Phase::loading ? "loading"
                                     : phase_ != Phase::ready ? "draining"
-                                    : reason                 ? "failing"
+                                    : found                  ? "failing"
                                                              : "ready";
-      status(is_ready(), word, reason);
+      status(is_ready(), word, found);
       break;
     }
     case RouteId::models: {
@@ -330,6 +353,9 @@ Response Service::answer_get(const Exchange& exchange) {
     case RouteId::openapi:
       response.body = openapi_document(options_.version);
       break;
+    case RouteId::web:
+      response = web_response(*find_web_asset(exchange.head.path), exchange.head);
+      break;
     case RouteId::systemone:
     case RouteId::batch:
     case RouteId::decisions:
@@ -342,8 +368,10 @@ Response Service::answer_get(const Exchange& exchange) {
 
 std::optional<Failure> Service::read_fields(Exchange& exchange) const {
   const RequestHead& head = exchange.head;
-  if (const std::string* coding = head.field("content-encoding"); coding != nullptr && *coding != "identity") {
-    exchange.is_gzip = head.count("content-encoding") == 1 && equals_ignoring_case(*coding, "gzip");
+  const std::string* coding = head.field("content-encoding");
+  const bool has_several = head.count("content-encoding") > 1;
+  if (coding != nullptr && (has_several || !equals_ignoring_case(*coding, "identity"))) {
+    exchange.is_gzip = !has_several && equals_ignoring_case(*coding, "gzip");
     if (!exchange.is_gzip) return Failure{.kind = Kind::wrong_encoding, .message = "the body may be gzip or plain"};
     if (exchange.route->id == RouteId::batch) {
       return Failure{.kind = Kind::wrong_encoding, .message = "a batch's body must be plain"};
@@ -352,7 +380,7 @@ std::optional<Failure> Service::read_fields(Exchange& exchange) const {
   if (exchange.route->id == RouteId::batch && head.version == 10) {
     return Failure{.kind = Kind::wrong_version, .message = "a batch is answered in chunks, which HTTP/1.0 lacks"};
   }
-  if (head.field("expect") != nullptr && !head.expects_continue) {
+  if (head.version == 11 && head.field("expect") != nullptr && !head.expects_continue) {
     return Failure{.kind = Kind::wrong_expectation, .message = "the one expectation met here is 100-continue"};
   }
   if (const std::string* cache_key = head.field(kPrefixCacheField)) {
@@ -437,15 +465,18 @@ std::variant<Scheduler::Ticket, Failure> Service::submit(const Exchange& exchang
   for (const std::string& alias : options_.aliases) work->served += ", " + alias;
 
   Scheduler::Job job;
-  job.key = exchange.key->id();
+  // Without keys clients take turns by their address; '@' stands in no key's id.
+  job.key = exchange.key->id().empty() ? "@" + exchange.client : exchange.key->id();
   job.bytes = bytes;
   job.deadline = index ? Exchange::Clock::now() + options_.request_timeout : exchange.deadline;
   job.has_media = [work] {
     read_once(*work);
-    return !work->failure && has_media(work->parsed);
+    return work->has_media;
   };
+  job.set_aside = [work] { forget_what_was_read(*work); };
   job.prepare = [work, prepare = backend_->prepare]() -> Result<Engine::Prepared> {
     read_once(*work);
+    work->body = {};
     if (work->failure) return Error{Errc::bad_request, work->failure->message};
     return prepare(std::exchange(work->parsed, {}));
   };
@@ -502,7 +533,7 @@ void Service::close(Exchange& exchange, int status) {
   line.key = exchange.key == nullptr ? "" : exchange.key->id();
   line.status = status;
   line.seconds = std::chrono::duration<double>(Exchange::Clock::now() - exchange.started).count();
-  access_log_.write(line);
+  if (!access_log_.write(line)) metrics_.count_lost_log_line();
   metrics_.count_request({.route = std::string(exchange.route == nullptr ? "none" : exchange.route->name),
                           .status = status,
                           .key = line.key,
@@ -511,14 +542,16 @@ void Service::close(Exchange& exchange, int status) {
   if (status == 499) metrics_.count_client_gone();
 }
 
-std::optional<std::string> Service::trouble() const {
+std::optional<Service::Trouble> Service::trouble() const {
   if (!backend_) return std::nullopt;
   const Scheduler::Load load = backend_->scheduler->load();
   if (load.failed_passes_in_a_row >= kFailingPasses) {
-    return fmt::format("the device failed the last {} passes", load.failed_passes_in_a_row);
+    return Trouble{"failing", fmt::format("the device failed the last {} passes", load.failed_passes_in_a_row)};
   }
   const double limit = std::chrono::duration<double>(options_.stall_limit).count();
-  if (load.running_seconds > limit) return fmt::format("a pass has been running for {:.0f} s", load.running_seconds);
+  if (load.running_seconds > limit) {
+    return Trouble{"stalled", fmt::format("a pass has been running for {:.0f} s", load.running_seconds)};
+  }
   return std::nullopt;
 }
 

@@ -39,6 +39,7 @@ struct ServiceOptions {
   std::chrono::milliseconds stall_limit{120'000};  // a pass that runs longer makes the device unhealthy
   std::vector<std::string> cors_origins;           // "*" is all
   bool open_metrics = false;                       // /metrics needs no key
+  bool serves_web = true;                          // the page at "/"
 };
 
 // The engine as the service sees it: so tests can hold it, and the fuzzer can do without.
@@ -54,6 +55,7 @@ struct Exchange {
   std::string id;  // x-typesafe-request-id
   RequestHead head;
   std::string remote;
+  std::string client;  // whose turn it is when there are no keys: an address, see Connection
   const Route* route = nullptr;
   std::string path_model;  // that the path names
   Wire wire = Wire::systemone;
@@ -62,7 +64,8 @@ struct Exchange {
   bool is_gzip = false;
   std::vector<Field> cors;  // fields that the answer carries for its page
   std::shared_ptr<KeyUse> key;
-  bool holds_key = false;  // one of its concurrency
+  std::optional<Digest> key_digest;  // of the key presented, if one was needed
+  bool holds_key = false;            // one of its concurrency
   Clock::time_point started;
   Clock::time_point deadline;
   AccessLine line;  // filled on the way
@@ -106,7 +109,7 @@ class Service {
   // From the scheduler's device thread.
   void observe(const PassReport& pass);
 
-  std::shared_ptr<Exchange> open(RequestHead head, std::string remote);
+  std::shared_ptr<Exchange> open(RequestHead head, std::string remote, std::string client = "");
   // For what is no request: the id and the time alone.
   std::shared_ptr<Exchange> open_malformed(std::string remote);
 
@@ -115,6 +118,11 @@ class Service {
 
   // The most bytes that the body may have; a batch has no limit but that of its lines.
   std::optional<std::size_t> body_limit(const Exchange& exchange) const;
+
+  // Whether a body of so many bytes would find room in the queue now.
+  bool has_room(std::size_t bytes) const { return backend_->scheduler->has_room(bytes); }
+  // Whether the key that let the exchange in still would: keys may be taken away while a batch runs.
+  bool is_still_known(const Exchange& exchange) const;
 
   // Starts on a complete body, or on the line `index` of a batch. `reply` comes from a thread of the scheduler, unless
   // the ticket is cancelled first.
@@ -132,7 +140,11 @@ class Service {
   void close(Exchange& exchange, int status);
 
   // Null when the device answers; else what is wrong.
-  std::optional<std::string> trouble() const;
+  struct Trouble {
+    std::string_view device_state;  // "failing" or "stalled"
+    std::string reason;
+  };
+  std::optional<Trouble> trouble() const;
   bool is_ready() const;
 
  private:

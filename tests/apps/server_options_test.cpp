@@ -72,6 +72,15 @@ TEST(ServerOptions, DoNotOpenThisMachineToOthersUnasked) {
   EXPECT_EQ(refusal({"-m", "x", "--unix", "s"}), "");
 }
 
+TEST(ServerOptions, RefuseOriginsThatNoBrowserSends) {
+  for (const char* origin : {"app.example", "https://app.example/", "", "https://*.example"}) {
+    EXPECT_NE(refusal({"-m", "x", "--cors-origin", origin}).find("--cors-origin: expected * or an origin"),
+              std::string::npos)
+        << origin;
+  }
+  EXPECT_EQ(refusal({"-m", "x", "--cors-origin", "*", "--cors-origin", "https://app.example:8443"}), "");
+}
+
 TEST(ServerOptions, ReadAFileThatSaysTheSame) {
   const test::ScratchFolder folder;
   const auto file = folder.write("clef.conf",

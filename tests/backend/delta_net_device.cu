@@ -1,72 +1,24 @@
 // Gated DeltaNet's CUDA kernels on the device: against FP64 loops on the host, over packings, beside neighbours of NaN,
 // and their times.   delta_net_device [--no-times | --once TOKENS, for a profiler]
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "backend/cuda/delta_net.h"
 #include "backend/cuda/delta_net_tile.cuh"
+#include "delta_net_device.h"
 #include "delta_net_reference.h"
 
 namespace {
 
 using namespace clef::cuda;
 using namespace clef::cuda::test;
-int failures = 0;
-
-void must(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  std::printf("FAILED %s: %s\n", what, cudaGetErrorString(status));
-  std::exit(1);
-}
-#define MUST(call) must(call, #call)
-
-void expect(bool good, const std::string& what) {
-  if (!good) ++failures;
-  std::printf("%s %s\n", good ? "ok    " : "FAILED", what.c_str());
-}
-
-template <typename T>
-class Array {
- public:
-  Array() = default;
-  explicit Array(std::size_t count) : count_(count) {
-    MUST(cudaMalloc(&data_, std::max<std::size_t>(count, 1) * sizeof(T)));
-    MUST(cudaMemset(data_, 0xFF, std::max<std::size_t>(count, 1) * sizeof(T)));  // NaN: what is not written shows
-  }
-  explicit Array(const std::vector<T>& values) : Array(values.size()) {
-    MUST(cudaMemcpy(data_, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
-  }
-  Array(Array&& other) noexcept : data_(std::exchange(other.data_, nullptr)), count_(other.count_) {}
-  Array& operator=(Array&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(count_, other.count_);
-    return *this;
-  }
-  ~Array() { cudaFree(data_); }
-  T* data() const { return data_; }
-  std::vector<T> read() const {
-    std::vector<T> values(count_);
-    MUST(cudaMemcpy(values.data(), data_, count_ * sizeof(T), cudaMemcpyDeviceToHost));
-    return values;
-  }
-
- private:
-  T* data_ = nullptr;
-  std::size_t count_ = 0;
-};
-
 struct Layer {
   explicit Layer(const Input& in)
       : x(in.x),
@@ -143,58 +95,11 @@ struct Layer {
   GatedRmsNormArgs norm;
 };
 
-// Relative L2 error of values first to last - 1; NaN anywhere gives NaN.
-double error(const std::vector<__half>& got, const std::vector<double>& want, std::size_t first = 0,
-             std::size_t last = std::numeric_limits<std::size_t>::max()) {
-  double difference = 0, norm = 0;
-  for (std::size_t i = first; i < std::min(last, got.size()); ++i) {
-    difference += std::pow(static_cast<double>(__half2float(got[i])) - want[i], 2);
-    norm += want[i] * want[i];
-  }
-  return std::sqrt(difference / norm);
-}
-void expect_error(double e, double bound, const std::string& what) {
-  char text[64];
-  std::snprintf(text, sizeof text, ": relative L2 error %.2e, at most %.1e", e, bound);
-  expect(e <= bound, what + text);
-}
-
-bool same_bits(const std::vector<__half>& a, std::size_t a_first, const std::vector<__half>& b, std::size_t b_first,
-               std::size_t count) {
-  return std::memcmp(&a[a_first], &b[b_first], count * sizeof(__half)) == 0;
-}
-
 // A record of the first pass against its definition, so that a failure names its pass.
 void check_record(const Input& in, const Layer& layer, const std::vector<__half>& q, const std::vector<__half>& k,
                   int sequence, int chunk, int head) {
-  const int start = in.cu_seqlens[static_cast<std::size_t>(sequence)], first = start + chunk * kChunk;
-  const int tokens = std::min(kChunk, in.cu_seqlens[static_cast<std::size_t>(sequence) + 1] - first);
-  const int key_head = head * in.heads.key / in.heads.value;
-  std::vector<double> g(kChunk), beta(kChunk), inverse(kChunk * kChunk), scores(kChunk * kChunk), a(kChunk * kChunk);
-  for (int i = 0; i < tokens; ++i) {
-    const std::size_t place = static_cast<std::size_t>(first + i) * in.heads.value + head;
-    const double input = static_cast<double>(in.a[place] + in.dt_bias[static_cast<std::size_t>(head)]);
-    g[i] = in.neg_exp_a_log[static_cast<std::size_t>(head)] * (input > 20 ? input : std::log1p(std::exp(input)));
-    beta[i] = 1.0 / (1.0 + std::exp(-static_cast<double>(in.b[place])));
-  }
-  for (int i = 0; i < kChunk; ++i) {
-    for (int j = 0; j <= i; ++j) {
-      double sum = 0, kk = 0, qk = 0;
-      for (int l = j + 1; l <= i; ++l) sum += g[l];
-      for (int c = 0; c < kDim && i < tokens; ++c) {
-        const double kj = __half2float(k[(static_cast<std::size_t>(first + j) * in.heads.key + key_head) * kDim + c]);
-        kk += kj * __half2float(k[(static_cast<std::size_t>(first + i) * in.heads.key + key_head) * kDim + c]);
-        qk += kj * __half2float(q[(static_cast<std::size_t>(first + i) * in.heads.key + key_head) * kDim + c]);
-      }
-      scores[i * kChunk + j] = qk * std::exp(sum) / std::sqrt(kDim);
-      if (j < i) a[i * kChunk + j] = beta[i] * kk * std::exp(sum);
-    }
-    for (int j = 0; j <= i; ++j) {
-      double sum = i == j ? 1.0 : 0.0;
-      for (int l = j; l < i; ++l) sum -= a[i * kChunk + l] * inverse[l * kChunk + j];
-      inverse[i * kChunk + j] = sum;
-    }
-  }
+  const int start = in.cu_seqlens[static_cast<std::size_t>(sequence)];
+  const ChunkReference want = reference_chunk(in, q, k, sequence, chunk, head);
   std::vector<ChunkRecord> record(1);
   const std::size_t slot = static_cast<std::size_t>(first_slot(start, sequence) + chunk);
   MUST(cudaMemcpy(record.data(), layer.workspace.data() + (slot * in.heads.value + head) * sizeof(ChunkRecord),
@@ -209,8 +114,8 @@ void check_record(const Input& in, const Layer& layer, const std::vector<__half>
   }
   const std::string where =
       "record " + std::to_string(sequence) + "/" + std::to_string(chunk) + "/" + std::to_string(head);
-  expect_error(error(got_inverse, inverse), 4e-4, where + " inverse");
-  expect_error(error(got_scores, scores), 4e-4, where + " scores");
+  expect_error(error(got_inverse, want.inverse), 4e-4, where + " inverse");
+  expect_error(error(got_scores, want.scores), 4e-4, where + " scores");
 }
 
 void check_accuracy(Heads heads, Gates gates, const char* name) {
@@ -220,7 +125,7 @@ void check_accuracy(Heads heads, Gates gates, const char* name) {
   layer.run();
   const auto q = layer.q.read(), k = layer.k.read(), v = layer.v.read(), y = layer.y.read();
   std::vector<double> want_q, want_k, want_v;
-  reference_conv(in, want_q, want_k, want_v);
+  reference_conv(in, in.x, want_q, want_k, want_v);
   const std::string label =
       std::string(name) + " gates, " + std::to_string(heads.key) + "/" + std::to_string(heads.value) + " heads: ";
   expect_error(error(q, want_q), 3e-4, label + "conv q");
@@ -238,7 +143,7 @@ void check_accuracy(Heads heads, Gates gates, const char* name) {
   MUST(launch_delta_net_plain(layer.net, nullptr));
   expect_error(error(layer.y.read(), want), 3e-4, label + "plain net");
   MUST(launch_delta_net(layer.net, nullptr));
-  expect_error(error(layer.normed.read(), reference_norm(in, y)), 3e-4, label + "norm");
+  expect_error(error(layer.normed.read(), reference_norm(in, y, in.z)), 3e-4, label + "norm");
   const auto flags = layer.overflow.read();
   expect(std::all_of(flags.begin(), flags.end(), [](int f) { return f == 0; }), label + "no overflow");
 }
@@ -401,39 +306,6 @@ void check_long(Heads heads, const std::vector<int>& lengths) {
   std::transform(plain.begin(), plain.end(), want.begin(),
                  [](__half h) { return static_cast<double>(__half2float(h)); });
   expect_error(error(got, want), 5e-4, std::to_string(in.tokens()) + " tokens against the plain kernel");
-}
-
-float microseconds(const std::function<void(cudaStream_t)>& work) {
-  cudaStream_t stream;
-  MUST(cudaStreamCreate(&stream));
-  constexpr int kInGraph = 10, kReplays = 5;
-  cudaGraph_t graph;
-  cudaGraphExec_t exec;
-  MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-  for (int i = 0; i < kInGraph; ++i) work(stream);
-  MUST(cudaStreamEndCapture(stream, &graph));
-  MUST(cudaGraphInstantiate(&exec, graph, 0));
-  cudaEvent_t begin, end;
-  MUST(cudaEventCreate(&begin));
-  MUST(cudaEventCreate(&end));
-  MUST(cudaGraphLaunch(exec, stream));
-  std::vector<float> times;
-  for (int i = 0; i < kReplays; ++i) {
-    MUST(cudaEventRecord(begin, stream));
-    MUST(cudaGraphLaunch(exec, stream));
-    MUST(cudaEventRecord(end, stream));
-    MUST(cudaEventSynchronize(end));
-    float ms = 0;
-    MUST(cudaEventElapsedTime(&ms, begin, end));
-    times.push_back(ms * 1000 / kInGraph);
-  }
-  std::sort(times.begin(), times.end());
-  MUST(cudaGraphExecDestroy(exec));
-  MUST(cudaGraphDestroy(graph));
-  MUST(cudaEventDestroy(begin));
-  MUST(cudaEventDestroy(end));
-  MUST(cudaStreamDestroy(stream));
-  return times[times.size() / 2];
 }
 
 void print_times(Heads heads, const std::vector<int>& lengths) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend/cuda/delta_net.h"
+#include "backend/cuda/delta_net_tile.cuh"
 
 namespace clef::cuda::test {
 
@@ -116,11 +117,14 @@ inline void parallel(int count, const std::function<void(int)>& body) {
   for (std::thread& t : threads) t.join();
 }
 
+inline double to_double(__half x) { return __half2float(x); }
+inline double to_double(float x) { return x; }
 inline double silu(double x) { return x / (1.0 + std::exp(-x)); }
 
 // What the kernels compute, in double, from given q, k, v.
-inline std::vector<double> reference_net(const Input& in, const std::vector<__half>& q, const std::vector<__half>& k,
-                                         const std::vector<__half>& v) {
+template <typename T>
+std::vector<double> reference_net(const Input& in, const std::vector<T>& q, const std::vector<T>& k,
+                                  const std::vector<T>& v) {
   std::vector<double> y(v.size());
   const Heads heads = in.heads;
   parallel(heads.value * in.sequences(), [&](int task) {
@@ -128,8 +132,8 @@ inline std::vector<double> reference_net(const Input& in, const std::vector<__ha
     std::vector<double> state(kDim * kDim), change(kDim), out(kDim);
     for (int t = in.cu_seqlens[static_cast<std::size_t>(sequence)];
          t < in.cu_seqlens[static_cast<std::size_t>(sequence) + 1]; ++t) {
-      const __half* qt = &q[(static_cast<std::size_t>(t) * heads.key + key_head) * kDim];
-      const __half* kt = &k[(static_cast<std::size_t>(t) * heads.key + key_head) * kDim];
+      const T* qt = &q[(static_cast<std::size_t>(t) * heads.key + key_head) * kDim];
+      const T* kt = &k[(static_cast<std::size_t>(t) * heads.key + key_head) * kDim];
       const std::size_t place = (static_cast<std::size_t>(t) * heads.value + head);
       const double input = static_cast<double>(in.a[place] + in.dt_bias[static_cast<std::size_t>(head)]);
       const double decay = std::exp(in.neg_exp_a_log[static_cast<std::size_t>(head)] *
@@ -139,12 +143,12 @@ inline std::vector<double> reference_net(const Input& in, const std::vector<__ha
       std::fill(change.begin(), change.end(), 0.0);
       std::fill(out.begin(), out.end(), 0.0);
       for (int i = 0; i < kDim; ++i) {
-        const double key = __half2float(kt[i]);
+        const double key = to_double(kt[i]);
         for (int c = 0; c < kDim; ++c) change[c] += key * state[i * kDim + c];
       }
-      for (int c = 0; c < kDim; ++c) change[c] = beta * (__half2float(v[place * kDim + c]) - change[c]);
+      for (int c = 0; c < kDim; ++c) change[c] = beta * (to_double(v[place * kDim + c]) - change[c]);
       for (int i = 0; i < kDim; ++i) {
-        const double key = __half2float(kt[i]), query = __half2float(qt[i]);
+        const double key = to_double(kt[i]), query = to_double(qt[i]);
         for (int c = 0; c < kDim; ++c) {
           state[i * kDim + c] += key * change[c];
           out[c] += query * state[i * kDim + c];
@@ -156,7 +160,9 @@ inline std::vector<double> reference_net(const Input& in, const std::vector<__ha
   return y;
 }
 
-inline void reference_conv(const Input& in, std::vector<double>& q, std::vector<double>& k, std::vector<double>& v) {
+template <typename T>
+void reference_conv(const Input& in, const std::vector<T>& x, std::vector<double>& q, std::vector<double>& k,
+                    std::vector<double>& v) {
   const int channels = in.heads.channels(), key = in.heads.key;
   q.resize(static_cast<std::size_t>(in.tokens()) * key * kDim), k.resize(q.size());
   v.resize(static_cast<std::size_t>(in.tokens()) * in.heads.value * kDim);
@@ -171,7 +177,7 @@ inline void reference_conv(const Input& in, std::vector<double>& q, std::vector<
             const int from = t + tap - (kShortConvTaps - 1);
             if (from >= start)
               sum += static_cast<double>(in.weight[static_cast<std::size_t>(tap * channels + head * kDim + i)]) *
-                     __half2float(in.x[static_cast<std::size_t>(from) * channels + head * kDim + i]);
+                     to_double(x[static_cast<std::size_t>(from) * channels + head * kDim + i]);
           }
           out[i] = silu(sum);
           squares += out[i] * out[i];
@@ -186,18 +192,58 @@ inline void reference_conv(const Input& in, std::vector<double>& q, std::vector<
   });
 }
 
-inline std::vector<double> reference_norm(const Input& in, const std::vector<__half>& x) {
+template <typename T>
+std::vector<double> reference_norm(const Input& in, const std::vector<T>& x, const std::vector<T>& z) {
   std::vector<double> y(x.size());
   for (std::size_t row = 0; row < x.size() / kDim; ++row) {
     double squares = 0;
-    for (int i = 0; i < kDim; ++i) squares += std::pow(static_cast<double>(__half2float(x[row * kDim + i])), 2);
+    for (int i = 0; i < kDim; ++i) squares += std::pow(to_double(x[row * kDim + i]), 2);
     for (int i = 0; i < kDim; ++i) {
       const std::size_t at = row * kDim + i;
-      y[at] = in.gain[static_cast<std::size_t>(i)] * (__half2float(x[at]) / std::sqrt(squares / kDim + kEps)) *
-              silu(__half2float(in.z[at]));
+      y[at] = in.gain[static_cast<std::size_t>(i)] * (to_double(x[at]) / std::sqrt(squares / kDim + kEps)) *
+              silu(to_double(z[at]));
     }
   }
   return y;
+}
+
+// What the first pass makes of a chunk of a value head.
+struct ChunkReference {
+  std::vector<double> inverse, scores;  // [64, 64]
+};
+template <typename T>
+ChunkReference reference_chunk(const Input& in, const std::vector<T>& q, const std::vector<T>& k, int sequence,
+                               int chunk, int head) {
+  const int start = in.cu_seqlens[static_cast<std::size_t>(sequence)], first = start + chunk * kChunk;
+  const int tokens = std::min(kChunk, in.cu_seqlens[static_cast<std::size_t>(sequence) + 1] - first);
+  const int key_head = head * in.heads.key / in.heads.value;
+  std::vector<double> g(kChunk), beta(kChunk), a(kChunk * kChunk);
+  ChunkReference out{std::vector<double>(kChunk * kChunk), std::vector<double>(kChunk * kChunk)};
+  for (int i = 0; i < tokens; ++i) {
+    const std::size_t place = static_cast<std::size_t>(first + i) * in.heads.value + head;
+    const double input = static_cast<double>(in.a[place] + in.dt_bias[static_cast<std::size_t>(head)]);
+    g[i] = in.neg_exp_a_log[static_cast<std::size_t>(head)] * (input > 20 ? input : std::log1p(std::exp(input)));
+    beta[i] = 1.0 / (1.0 + std::exp(-static_cast<double>(in.b[place])));
+  }
+  for (int i = 0; i < kChunk; ++i) {
+    for (int j = 0; j <= i; ++j) {
+      double sum = 0, kk = 0, qk = 0;
+      for (int l = j + 1; l <= i; ++l) sum += g[l];
+      for (int c = 0; c < kDim && i < tokens; ++c) {
+        const double kj = to_double(k[(static_cast<std::size_t>(first + j) * in.heads.key + key_head) * kDim + c]);
+        kk += kj * to_double(k[(static_cast<std::size_t>(first + i) * in.heads.key + key_head) * kDim + c]);
+        qk += kj * to_double(q[(static_cast<std::size_t>(first + i) * in.heads.key + key_head) * kDim + c]);
+      }
+      out.scores[i * kChunk + j] = qk * std::exp(sum) / std::sqrt(kDim);
+      if (j < i) a[i * kChunk + j] = beta[i] * kk * std::exp(sum);
+    }
+    for (int j = 0; j <= i; ++j) {
+      double sum = i == j ? 1.0 : 0.0;
+      for (int l = j; l < i; ++l) sum -= a[i * kChunk + l] * out.inverse[l * kChunk + j];
+      out.inverse[i * kChunk + j] = sum;
+    }
+  }
+  return out;
 }
 
 }  // namespace clef::cuda::test

@@ -1,15 +1,18 @@
 import { createTypeSafeAi } from '@ai-sdk/typesafe-ai';
 import * as typesafe from '@typesafe-ai/sdk';
-import { experimental_decide as decide } from 'ai';
+import { APICallError, experimental_decide as decide } from 'ai';
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 
 import { RunningServer } from './running_server.mjs';
 
 const [program, model] = process.argv.slice(2);
 const KEY = 'a-key-for-tests';
-const KEYS = `tests ${KEY}\nslow a-slow-key-for-tests rate=1 burst=1\npatient a-patient-key-for-tests rate=1 burst=1\n`;
+const KEYS = `tests ${KEY}\nslow a-slow-key-for-tests rate=1 burst=1\n` +
+  'patient a-patient-key-for-tests rate=1 burst=1\ncalm a-calm-key-for-tests rate=1 burst=1\n';
 
 let server;
 before(async () => {
@@ -52,30 +55,49 @@ test('@typesafe-ai/sdk: 255 options', async () => {
 test('@typesafe-ai/sdk: models.list()', async () => {
   const listed = await sdk().models.list();
   const names = (listed.models ?? listed).map((one) => one.name);
-  assert.ok(names.includes('jev-latest'), names.join());
+  assert.deepEqual(names, ['clef-tiny', 'jev-latest']);
+  for (const one of listed.models ?? listed) assert.match(one.releaseDate ?? one.release_date, /^\d{4}-\d\d-\d\d$/);
 });
 
-// One sentence, and the id that the access log has.
-async function refused(promise, kind, status, message) {
+// The class of the error, one sentence, and the id that the access log has beside the same status.
+async function refused(promise, kind, status, message, at = server) {
   const error = await promise.then(() => assert.fail('was answered'), (reason) => reason);
-  assert.ok(error instanceof kind, `${error.constructor.name}: ${error.message}`);
+  assert.equal(error.constructor.name, kind.name, `${error.message}`);
   assert.equal(error.status ?? error.statusCode, status);
   assert.match(error.message, message);
   assert.doesNotMatch(error.message, /[{}]/, 'no raw JSON');
+  const id = error.requestId ?? error.responseHeaders?.['x-typesafe-request-id'];
+  assert.match(id ?? '', /^req_[0-9a-f]{32}$/);
+  await logged(id, status, at);
   return error;
 }
 
+// A line is written when the last byte of the answer is out, which its reader may see first.
+async function logged(id, status, at = server) {
+  const find = () => at.lines().find((line) => line.request_id === id);
+  while (!find()) await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(find().status, status);
+}
+
+const statusesOf = (key) => server.lines().filter((line) => line.key === key).map((line) => line.status);
+
+const once = { maxRetries: 0 };
+const ask = (client, questions, more = {}, options = {}) => client.systemOne({ state: 's', questions, ...more }, options);
+const good = { a: typesafe.noul('Is it?') };
+const nested = (depth) => JSON.parse('['.repeat(depth) + ']'.repeat(depth));
+
 test('@typesafe-ai/sdk: each class of errors, with its message and request id', async () => {
-  const once = { maxRetries: 0 };
-  const ask = (client, questions, more = {}) => client.systemOne({ state: 's', questions, ...more });
-  const good = { a: typesafe.noul('Is it?') };
-  const errors = [
-    await refused(ask(sdk(once), { a: { type: 'choice', criteria: { x: null } } }), typesafe.UnprocessableEntityError, 422,
-      /questions\.a\.criteria: need 2 to 255 options/),
-    await refused(ask(sdk({ ...once, apiKey: 'not-a-key-at-all' }), good), typesafe.AuthenticationError, 401, /API key/),
-    await refused(ask(sdk(once), good, { model: 'gpt' }), typesafe.NotFoundError, 404, /'gpt' is not served/),
-    await refused(ask(sdk(once), good, { state: 'word '.repeat(20_000) }), typesafe.APIError ?? Error, 413, /9000/),
-  ];
+  const bad = (criteria, type = 'choice') => ask(sdk(once), { a: { type, criteria } });
+  await refused(ask(sdk(once), good, { state: nested(600) }), typesafe.BadRequestError, 400, /json: .*nest/i);
+  await refused(ask(sdk({ ...once, apiKey: 'not-a-key-at-all' }), good), typesafe.AuthenticationError, 401, /API key/);
+  await refused(ask(sdk(once), good, {}, { headers: { Origin: 'https://evil.example' } }), typesafe.PermissionDeniedError, 403,
+    /origin/);
+  await refused(ask(sdk(once), good, { model: 'gpt' }), typesafe.NotFoundError, 404, /'gpt' is not served/);
+  await refused(ask(sdk(once), good, { state: 'word '.repeat(20_000) }), typesafe.APIError, 413, /8796 fit \(max 9000 tokens/);
+  await refused(bad({ x: null }), typesafe.UnprocessableEntityError, 422, /questions\.a\.criteria: need 2 to 255 options, got 1/);
+  await refused(bad(labels(256)), typesafe.UnprocessableEntityError, 422, /need 2 to 255 options, got 256/);
+  await refused(bad(Array(11).fill('x'), 'score'), typesafe.UnprocessableEntityError, 422, /need 2 to 10 levels, got 11/);
+  await refused(bad(undefined, 'maybe'), typesafe.UnprocessableEntityError, 422, /questions\.a\.type: .*noul, choice, or score/);
   const slow = sdk({ ...once, apiKey: 'a-slow-key-for-tests' });
   // All at once: one may pass, and on a slow machine another one for each second that sending them takes.
   const outcomes = await Promise.allSettled(Array.from({ length: 24 }, () => ask(slow, good)));
@@ -83,14 +105,30 @@ test('@typesafe-ai/sdk: each class of errors, with its message and request id', 
   assert.ok(rejected, 'a rate of one a second lets all pass');
   const limited = await refused(Promise.reject(rejected.reason), typesafe.RateLimitError, 429, /rate/);
   assert.ok(limited.retryAfterMs > 0 && limited.retryAfterMs <= 1000, `retryAfterMs ${limited.retryAfterMs}`);
-  errors.push(limited);
-  for (const error of errors) assert.match(error.requestId ?? error.requestID ?? error.request_id ?? '', /^req_/);
+});
+
+test('@typesafe-ai/sdk: InternalServerError when the answer is late', async () => {
+  const hasty = await RunningServer.start(program, model, ['--request-timeout', '1', '--max-length', '9000'], KEYS);
+  try {
+    const client = sdk({ ...once, baseURL: hasty.url });
+    // More work than any machine does in a second.
+    const late = { state: 'word '.repeat(2_500), questions: { q: typesafe.choice('Which?', labels(100)) } };
+    const outcomes = await Promise.allSettled(Array.from({ length: 28 }, () => client.systemOne(late)));
+    const rejected = outcomes.find((outcome) => outcome.status === 'rejected');
+    assert.ok(rejected, 'all were answered in a second');
+    await refused(Promise.reject(rejected.reason), typesafe.InternalServerError, 504, /not ready in time|deadline/, hasty);
+  } finally {
+    assert.equal(await hasty.stop(), 0);
+  }
 });
 
 test('@typesafe-ai/sdk: waits and tries again after 429', async () => {
   const patient = sdk({ apiKey: 'a-patient-key-for-tests', maxRetries: 8 });
-  const asked = [1, 2, 3].map(() => patient.systemOne({ state: 's', questions: { a: typesafe.noul('Is it?') } }));
+  const asked = [1, 2, 3].map(() => ask(patient, good));
   for (const { answers } of await Promise.all(asked)) assert.ok(answers.a.noul >= 0);
+  const statuses = statusesOf('patient');
+  assert.ok(statuses.includes(429), `no 429 among ${statuses}`);
+  assert.ok(statuses.filter((status) => status === 200).length >= 2, `${statuses}`);
 });
 
 test('@ai-sdk/typesafe-ai: choice, score and boolean in one call', async () => {
@@ -104,7 +142,10 @@ test('@ai-sdk/typesafe-ai: choice, score and boolean in one call', async () => {
     },
   });
   assert.deepEqual(Object.keys(answers), ['intent', 'anger', 'refund']);
-  assert.equal(answers.intent.type, 'choice');
+  assert.ok(['refund', 'track'].includes(answers.intent.choice ?? answers.intent.value), JSON.stringify(answers.intent));
+  const score = answers.anger.score ?? answers.anger.value;
+  assert.ok(score >= 0 && score <= 2, JSON.stringify(answers.anger));
+  assert.equal(answers.refund.type, 'boolean');
 });
 
 test('@ai-sdk/typesafe-ai: 255 options', async () => {
@@ -116,15 +157,28 @@ test('@ai-sdk/typesafe-ai: 255 options', async () => {
   assert.equal(Object.keys(answers.q.probabilities ?? answers.q.distribution).length, 255);
 });
 
-test('@ai-sdk/typesafe-ai: errors are one sentence', async () => {
-  const ask = (options, criteria, state = 's') => decide({
-    model: provider(options).evaluationModel('jev-latest'),
+test('@ai-sdk/typesafe-ai: errors are one sentence with a request id', async () => {
+  const decideOn = (options, criteria, { state = 's', name = 'jev-latest', ...more } = {}) => decide({
+    model: provider(options).evaluationModel(name),
     state,
     maxRetries: 0,
     questions: { a: { type: 'choice', instructions: 'Which?', criteria } },
+    ...more,
   });
-  await refused(ask({ apiKey: 'not-a-key-at-all' }, labels(2)), Error, 401, /API key/);
-  await refused(ask({}, labels(2), 'word '.repeat(20_000)), Error, 413, /9000/);
+  await refused(decideOn({}, labels(2), { state: nested(600) }), APICallError, 400, /json: .*nest/i);
+  await refused(decideOn({ apiKey: 'not-a-key-at-all' }, labels(2)), APICallError, 401, /API key/);
+  await refused(decideOn({}, labels(2), { name: 'gpt' }), APICallError, 404, /'gpt' is not served/);
+  await refused(decideOn({}, labels(2), { state: 'word '.repeat(20_000) }), APICallError, 413, /9000/);
+  await refused(decideOn({}, labels(1)), APICallError, 422, /questions\.a\.criteria: need 2 to 255 options, got 1/);
+});
+
+test('@ai-sdk/typesafe-ai: waits and tries again after 429', async () => {
+  const questions = { a: { type: 'boolean', instructions: 'Is it?' } };
+  const evaluation = provider({ apiKey: 'a-calm-key-for-tests' }).evaluationModel('jev-latest');
+  const asked = [1, 2, 3].map(() => decide({ model: evaluation, state: 's', questions, maxRetries: 8 }));
+  for (const { answers } of await Promise.all(asked)) assert.equal(answers.a.type, 'boolean');
+  const statuses = statusesOf('calm');
+  assert.ok(statuses.includes(429), `no 429 among ${statuses}`);
 });
 
 const openai = await import('openai').catch((error) => error);
@@ -144,6 +198,14 @@ test('openai: decisions.create', { skip: noOpenai }, async () => {
     ],
   });
   assert.deepEqual(answers.map((one) => one.type), ['predicate', 'choice', 'score']);
+  assert.deepEqual(answers.map((one) => one.name), [null, 'c', null]);
+  assert.deepEqual(answers[1].probabilities.map((one) => one.value), ['refund', true]);
+  const questions = [{ type: 'choice', instructions: 'What?', choices: [{ value: 'alone' }] }];
+  const error = await client.decisions.create({ model: 'jev-latest', input: 's', questions }).catch((reason) => reason);
+  assert.equal(error.constructor, OpenAI.UnprocessableEntityError, `${error}`);
+  assert.match(error.message, /need 2 to 255 choices, got 1/);
+  const stranger = new OpenAI({ apiKey: 'not-a-key-at-all', baseURL: `${server.url}/v1`, maxRetries: 0 });
+  await assert.rejects(stranger.models.list(), OpenAI.AuthenticationError);
   const listed = await client.models.list();
   assert.ok(listed.data.some((one) => one.id === 'jev-latest'));
 });
@@ -175,4 +237,33 @@ test('curl: a batch', () => {
   assert.equal(lines.length, 3);
   assert.equal(lines[1].error.status, 400);
   assert.deepEqual(lines[0].answers, lines[2].answers);
+});
+
+test('curl: a body in chunks, HEAD, and HTTP/1.0', () => {
+  const url = `${server.url}/v1/systemone`;
+  const plain = curl(...AUTHORIZATION, url, '-d', BODY);
+  assert.equal(curl(...AUTHORIZATION, url, '-H', 'Transfer-Encoding: chunked', '-d', BODY), plain);
+  assert.equal(curl(...AUTHORIZATION, url, '--http1.0', '-d', BODY), plain);
+  assert.match(curl('--head', `${server.url}/health`), /^HTTP\/1\.1 200 OK\r\n/);
+});
+
+const noWrk = spawnSync('wrk', ['--version']).error ? 'wrk is not installed' : false;
+if (noWrk) console.error(`SKIPPED: many connections at once were NOT tried: ${noWrk}`);
+
+test('wrk: many connections at once, all answered', { skip: noWrk }, () => {
+  const script = join(server.folder, 'ask.lua');
+  writeFileSync(script, `wrk.method = "POST"
+wrk.headers["Authorization"] = "Bearer ${KEY}"
+wrk.body = '${BODY}'
+done = function(summary)
+  local e = summary.errors
+  io.write(string.format("answered %d, errors %d\\n", summary.requests, e.connect + e.read + e.write + e.status + e.timeout))
+end
+`);
+  const run = (seconds) => execFileSync('wrk',
+    ['-t1', '-c16', `-d${seconds}s`, '--timeout', '60s', '-s', script, `${server.url}/v1/systemone`], { encoding: 'utf8' });
+  // wrk counts what is answered in the time that it is given, and a busy machine may need more of it.
+  let out = run(2);
+  for (let seconds = 4; seconds <= 64 && /^answered 0,/m.test(out); seconds *= 2) out = run(seconds);
+  assert.match(out, /^answered [1-9]\d*, errors 0$/m, out);
 });

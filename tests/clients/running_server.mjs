@@ -1,6 +1,6 @@
 // A clef-server for the length of a test run, on a port of its own.
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -12,7 +12,10 @@ export class RunningServer {
     const all = ['-m', model, '--port', '0', '--keys', join(server.folder, 'keys'), '--access-log',
       join(server.folder, 'access.log'), '--drain-delay', '0', ...flags];
     server.process = spawn(program, all, { stdio: ['ignore', 'inherit', 'pipe'] });
-    server.exited = new Promise((resolve) => server.process.on('exit', (code, signal) => resolve({ code, signal })));
+    server.exited = new Promise((resolve) => {
+      server.process.on('exit', (code, signal) => resolve({ code, signal }));
+      server.process.on('error', (error) => resolve({ code: error.message }));
+    });
     await new Promise((resolve, reject) => {
       let log = '';
       server.process.stderr.on('data', (bytes) => {
@@ -23,6 +26,11 @@ export class RunningServer {
       server.exited.then(({ code }) => reject(new Error(`the server ended with ${code}: ${log}`)));
     });
     return server;
+  }
+
+  // Of the access log, as it stands.
+  lines() {
+    return readFileSync(join(this.folder, 'access.log'), 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line));
   }
 
   // In order; the exit code.

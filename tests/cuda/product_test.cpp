@@ -134,13 +134,7 @@ double expected(const Case& c, const Data& d, std::int64_t r, std::int64_t n) {
       return value / (1 + std::exp(-value)) * product(c, d, d.up, r, n);
     case Follow::add:
       return value + static_cast<double>(d.old[static_cast<std::size_t>(r * c.columns + n)]) + bias;
-    case Follow::gelu_erf:
-      return 0.5 * (value + bias) * (1 + std::erf((value + bias) / std::sqrt(2.0)));
-    case Follow::gelu_tanh: {
-      const double v = value + bias;
-      return 0.5 * v * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v)));
-    }
-    case Follow::store:
+    default:
       break;
   }
   return value + bias;
@@ -181,9 +175,8 @@ TEST(CudaProduct, AgreesWithDoubleAndWithItself) {
     GTEST_SKIP() << reason;
   }
   for (const bool f32 : {false, true}) {
-    for (const Follow follow : {Follow::store, Follow::gelu_erf, Follow::gelu_tanh, Follow::swiglu}) {
-      check({300, 776, 328, follow, f32});
-    }
+    check({300, 776, 328, Follow::store, f32});
+    check({300, 776, 328, Follow::swiglu, f32});
     check({1, 1, 8, Follow::store, f32});
     check({3, 5, 1000, Follow::store, f32});
     check({129, 260, 64, Follow::store, f32});

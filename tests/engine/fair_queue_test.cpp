@@ -56,5 +56,17 @@ TEST(FairQueue, ForgetsWhatIsTakenOut) {
   EXPECT_EQ(all_of(queue), (std::vector<std::string>{"a", "c"}));
 }
 
+// Keys may be as many as clients with addresses of their own.
+TEST(FairQueue, RemembersFewKeysThatWaitForNothing) {
+  FairQueue<int> queue;
+  queue.push("waits for ever", 1'000'000'000, 0);
+  queue.push("waits for ever", 1, 0);
+  for (int i = 0; i < 100'000; ++i) {
+    queue.push("key " + std::to_string(i), 1, i);
+    queue.pop();
+    ASSERT_LT(queue.num_keys(), 5000U);
+  }
+}
+
 }  // namespace
 }  // namespace clef

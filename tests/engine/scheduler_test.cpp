@@ -154,6 +154,55 @@ TEST_F(SchedulerTest, RefusesWhatDoesNotFitInTheQueue) {
   EXPECT_TRUE(large.result.get());
 }
 
+TEST_F(SchedulerTest, BoundsTheBytesThatWaitAlone) {
+  start({.max_queue_bytes = 1000, .max_request_tokens = 10});
+  std::promise<void> go;
+  std::promise<Result<Scheduler::Outcome>> blocked, large, small;
+  auto blocked_result = blocked.get_future(), large_result = large.get_future();
+  Scheduler::Job blocker = job(1, "", std::move(blocked));
+  std::promise<void> begun;
+  blocker.prepare = [&, prepare = blocker.prepare] {
+    begun.set_value();
+    go.get_future().wait();
+    return prepare();
+  };
+  ASSERT_TRUE(scheduler->submit(std::move(blocker)));
+  begun.get_future().wait();
+  Scheduler::Job first_large = job(1, "", std::move(large));
+  first_large.bytes = 900;  // ten tokens at most, whatever its bytes
+  ASSERT_TRUE(scheduler->submit(std::move(first_large)));
+  EXPECT_EQ(scheduler->load().waiting_tokens, 1 + 10);
+  EXPECT_EQ(scheduler->load().waiting_bytes, 4U + 900U);
+  EXPECT_TRUE(scheduler->has_room(96));
+  EXPECT_FALSE(scheduler->has_room(97));
+  Scheduler::Job second = job(1, "", std::move(small));
+  second.bytes = 97;
+  EXPECT_EQ(scheduler->submit(std::move(second)).error().code, Errc::busy);
+  go.set_value();
+  device.open();
+  EXPECT_TRUE(blocked_result.get());
+  EXPECT_TRUE(large_result.get());
+  EXPECT_EQ(scheduler->load().waiting_bytes, 0U);
+}
+
+// What was let in stays in, also when it turns out to have more tokens than its bytes promised.
+TEST_F(SchedulerTest, KeepsItsWordWhenAGuessWasTooLow) {
+  start({.max_queue_tokens = 100});
+  occupy_device();
+  std::vector<Asked> asked;  // 80 tokens wait, and 80 more that promised to be 10
+  for (int i = 0; i < 2; ++i) {
+    std::promise<Result<Scheduler::Outcome>> promise;
+    Asked& one = asked.emplace_back();
+    one.result = promise.get_future();
+    Scheduler::Job dense = job(80, "", std::move(promise));
+    dense.bytes = 40;
+    one.ticket = scheduler->submit(std::move(dense)).value();
+    if (i == 0) wait_for_waiting(1);
+  }
+  device.open();
+  for (Asked& one : asked) EXPECT_TRUE(one.result.get());
+}
+
 TEST_F(SchedulerTest, DropsWhatIsCancelledWhileItWaits) {
   start();
   occupy_device();
@@ -251,6 +300,36 @@ TEST_F(SchedulerTest, DecodesPicturesOfFewRequestsAtOnce) {
   EXPECT_TRUE(text.result.get());
   for (const std::size_t i : {1U, 2U, 4U}) EXPECT_TRUE(asked[i].result.get());
   EXPECT_EQ(decoded, 4);
+}
+
+// What asking about pictures took is given back by a job that has to wait for its turn, and by no other.
+TEST_F(SchedulerTest, SetsAsideWhatHasToWaitForPictures) {
+  start({.max_media_requests = 1});
+  occupy_device();
+  std::atomic<int> set_aside = 0;
+  std::vector<Asked> asked(3);
+  for (Asked& one : asked) {
+    std::promise<Result<Scheduler::Outcome>> promise;
+    one.result = promise.get_future();
+    Scheduler::Job media = job(10, "", std::move(promise));
+    media.has_media = [] { return true; };
+    media.set_aside = [&set_aside] { ++set_aside; };
+    one.ticket = scheduler->submit(std::move(media)).value();
+  }
+  barrier(*scheduler).wait();
+  EXPECT_EQ(set_aside, 2);
+  device.open();
+  for (Asked& one : asked) EXPECT_TRUE(one.result.get());
+}
+
+TEST_F(SchedulerTest, OutlivesAnAnswerThatFindsNoMemory) {
+  start();
+  device.open();
+  std::promise<Result<Scheduler::Outcome>> promise;
+  Scheduler::Job exhausted = job(1, "", std::move(promise));
+  exhausted.done = [](Result<Scheduler::Outcome>) { throw std::bad_alloc(); };
+  ASSERT_TRUE(scheduler->submit(std::move(exhausted)));
+  EXPECT_TRUE(ask(1).result.get());
 }
 
 TEST_F(SchedulerTest, EndsWithWorkWaiting) {

@@ -104,6 +104,25 @@ TEST(Keys, AFileWithoutOneIsAnError) {
   const test::ScratchFolder folder;
   EXPECT_EQ(read_keys(folder.write("keys", "# none\n")).error().code, Errc::bad_request);
   EXPECT_EQ(read_keys(folder.path() / "missing").error().code, Errc::io);
+  EXPECT_EQ(read_keys("/dev/zero").error().code, Errc::bad_request);  // without end
+  EXPECT_FALSE(read_keys(folder.path()));
+}
+
+TEST(Keys, KeepWhatTheyHaveUsedWhenTheFileIsReadAgain) {
+  KeyRing ring;
+  const auto read = [&](const char* text) { ring.set(parse_keys(text).value()); };
+  read("a secret-key rate=1 burst=2\n");
+  const auto use = ring.find("secret-key");
+  const auto now = KeyUse::Clock::now();
+  EXPECT_FALSE(use->take(now));
+  EXPECT_FALSE(use->take(now));
+  read("a secret-key rate=1 burst=2\nb another-key\n");
+  EXPECT_EQ(ring.find("secret-key"), use);
+  EXPECT_TRUE(use->take(now));  // the same limits: no new burst
+  use->put_back();
+  EXPECT_FALSE(use->take(now));
+  read("a secret-key rate=1 burst=3\n");
+  EXPECT_FALSE(use->take(KeyUse::Clock::now()));
 }
 
 TEST(Keys, RefillWithTime) {
@@ -162,6 +181,11 @@ TEST(Failures, FindThePictureThatAMessageNames) {
   EXPECT_NE(body("images[12]: not a PNG").find(R"("loc":["body","images",12])"), std::string::npos);
   EXPECT_NE(body("videos must be a list").find(R"("loc":["body","videos"])"), std::string::npos);
   EXPECT_NE(body("something else").find(R"("loc":["body"])"), std::string::npos);
+  EXPECT_EQ(failure_of({Errc::bad_request, "images[12]: not a PNG"}).message, "images.12: not a PNG");
+  EXPECT_EQ(failure_of({Errc::bad_request, "images[99999999999]: x"}).message, "images: images[99999999999]: x");
+  EXPECT_EQ(failure_of({Errc::too_large, "too many images: 5, at most 4 per request"}).message,
+            "images: too many images: 5, at most 4 per request");
+  EXPECT_EQ(status_of(failure_of({Errc::too_large, "images[0]: 9x9 is too much"}).kind), 422);
 }
 
 TEST(HttpMessage, FindsQueryValues) {

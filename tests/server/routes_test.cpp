@@ -94,6 +94,8 @@ TEST(Routes, ReadBodiesThatAreGzip) {
   EXPECT_EQ(server.post("/v1/systemone", kAsk, {"Content-Encoding: gzip"}).status, 400);
   EXPECT_EQ(server.post("/v1/systemone", kAsk, {"Content-Encoding: br"}).status, 415);
   EXPECT_EQ(server.post("/v1/systemone", gzip(kAsk), {"Content-Encoding: gzip", "Content-Encoding: gzip"}).status, 415);
+  EXPECT_EQ(server.post("/v1/systemone", kAsk, {"Content-Encoding: identity", "Content-Encoding: gzip"}).status, 415);
+  EXPECT_EQ(server.post("/v1/systemone", kAsk, {"Content-Encoding: Identity"}).status, 200);
   EXPECT_EQ(server.post("/v1/systemone/batch", gzip(kAsk), {"Content-Encoding: gzip"}).status, 415);
 }
 
@@ -208,7 +210,6 @@ TEST(Routes, KeepPagesOfOtherOriginsOut) {
   TestServer server;
   EXPECT_EQ(server.post("/v1/systemone", kAsk, {"Origin: https://evil.example"}).status, 403);
   EXPECT_EQ(server.post("/v1/systemone", kAsk, {"Origin: null"}).status, 403);
-  EXPECT_EQ(server.post("/v1/systemone", kAsk, {"Origin: http://test"}).status, 200);  // the Host field says so
   EXPECT_EQ(server.post("/v1/systemone", kAsk).field("access-control-allow-origin"), "");
 }
 

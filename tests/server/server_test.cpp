@@ -73,6 +73,7 @@ TEST(Server, SaysToGoOnOnlyToBodiesThatItWants) {
   waits.send(request.substr(head + 5));
   EXPECT_EQ(waits.read()->status, 200);
   EXPECT_EQ(server.post("/v1/systemone", kAsk, {"Expect: miracles"}).status, 417);
+  EXPECT_EQ(server.ask("GET /health HTTP/1.0\r\nExpect: miracles\r\n\r\n").status, 200);  // RFC 9110, 10.1.1
 }
 
 TEST(Server, AnswersHeadWithoutABody) {
@@ -216,6 +217,28 @@ TEST(Server, DropsTheWorkOfAClientThatHangsUp) {
   EXPECT_EQ(busy.read()->status, 200);
   EXPECT_EQ(server.gate().passes().size(), 1U);  // nothing ran for those who left
   EXPECT_NE(server.get("/metrics").body.find("clef_clients_gone_total 10"), std::string::npos);
+}
+
+// It is not told from one that has gone: a process that dies leaves the same mark.
+TEST(Server, DropsTheWorkOfAClientThatEndsItsSide) {
+  TestServer server;
+  server.gate().hold();
+  HttpClient busy = server.connect(), half = server.connect();
+  busy.send(http_request("POST", "/v1/systemone", kAsk));
+  server.gate().wait_for_passes(1);
+  half.send(http_request("POST", "/v1/systemone", kAsk));
+  server.wait_until([&] { return server.scheduler().load().waiting_requests == 1; });
+  half.end_sending();
+  EXPECT_FALSE(half.read());
+  EXPECT_EQ(server.scheduler().load().waiting_requests, 0);
+  server.gate().open();
+  EXPECT_EQ(busy.read()->status, 200);
+  // An answer that is on its way when the end comes arrives whole.
+  HttpClient last = server.connect();
+  last.send(http_request("GET", "/openapi.json"));
+  last.end_sending();
+  const auto answer = last.read();
+  EXPECT_TRUE(!answer || answer->is_complete);
 }
 
 TEST(Server, RefusesWhatDoesNotFitInTheQueue) {

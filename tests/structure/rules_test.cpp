@@ -47,7 +47,8 @@ const std::map<std::string, std::set<std::string>>& allowed_includes() {
       {"backend", {"base", "ops", "backend/cpu", "backend/cuda", "backend/metal"}},
       {"engine", {"base", "text", "media", "record", "ops", "model"}},
       {"server", {"base", "text", "record", "engine"}},
-      {"apps", {"base", "text", "media", "record", "ops", "model", "engine", "server", "backend"}},
+      {"fetch", {"base", "text"}},
+      {"apps", {"base", "text", "media", "record", "ops", "model", "engine", "server", "fetch", "backend"}},
       // What measures a backend's parts has to see them.
       {"apps/clef-bench",
        {"base", "text", "media", "record", "ops", "model", "engine", "server", "backend", "backend/cpu"}},

@@ -78,6 +78,8 @@ HttpClient::HttpClient(HttpClient&& other) noexcept
 
 HttpClient::~HttpClient() { close(); }
 
+void HttpClient::end_sending() { ::shutdown(socket_, SHUT_WR); }
+
 void HttpClient::close() {
   if (socket_ >= 0) ::close(socket_);
   socket_ = -1;

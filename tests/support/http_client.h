@@ -41,6 +41,7 @@ class HttpClient {
   // Blocks until the server closes; true when it did, in order or with a reset.
   bool is_closed_by_server();
   HttpAnswer ask(std::string_view request);  // send and read; throws when there is no answer
+  void end_sending();                        // half a close: no more will come, answers are still read
   void close();                              // in order
   void reset();                              // as when the process dies with unread data
   int num_continues() const { return num_continues_; }

@@ -15,7 +15,7 @@ import prompt
 HERE = Path(__file__).parent
 SHARES = (0.62, 0.16, 0.12, 0.10)  # scenarios, facts, fields, words
 FIRST_SHARES = (0.25, 0.33, 0.33, 0.09)  # of a worker's first records: what is copied is learned first
-FIRST_RECORDS = 0
+FIRST_RECORDS = 4000
 MAX_QUESTIONS, MAX_OPTIONS = 6, 26
 
 

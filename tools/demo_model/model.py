@@ -383,8 +383,7 @@ class Clef(nn.Module):
         self.head = Head(self.head_config)
         self.initialise()
 
-    def initialise(self, scaffold=()):
-        """scaffold: ids of tokens that every option body has; the lexical mean starts without them."""
+    def initialise(self):
         depth = 2 * self.config["num_hidden_layers"]
         for name, p in self.backbone.named_parameters():
             if p.dim() == 2:
@@ -392,28 +391,6 @@ class Clef(nn.Module):
         nn.init.normal_(self.backbone.embed_tokens.weight, std=0.5)
         with torch.no_grad():
             self.lm_head.weight.copy_(self.backbone.embed_tokens.weight)
-            if len(scaffold):
-                self.lm_head.weight[list(scaffold)] = 0.0
-            # Full attention starts as a copy of what it attends to, so that a question's tokens hold the words before them and
-            # the prior path starts as a likeness of words.
-            for layer in self.backbone.layers:
-                if layer.full:
-                    attention, h = layer.self_attn, self.config["hidden_size"]
-                    value, out = torch.zeros_like(attention.v_proj.weight), torch.zeros_like(attention.o_proj.weight)
-                    for i in range(attention.kv):
-                        n = min(attention.d, h)
-                        value[i * attention.d : i * attention.d + n, :n] = torch.eye(n)
-                    for i in range(attention.heads):
-                        n = min(attention.d, h)
-                        out[:n, i * attention.d : i * attention.d + n] = torch.eye(n) * (2.0 / attention.heads)
-                    attention.v_proj.weight.copy_(value)
-                    attention.o_proj.weight.copy_(0.5 * out)
-            head, w = self.head, self.head_config["width"]
-            shared = nn.init.orthogonal_(torch.empty(w, self.config["hidden_size"]))
-            for name, scale in (("memory", 1.0), ("question", 1.0), ("option_question", 0.5), ("global", 0.5), ("option_context", 0.5), ("option_lexical", 2.0)):
-                getattr(head, f"{name}_projection").weight.copy_(scale * shared)
-            head.prior_logit_scale.fill_(2.5)
-            head.joint_logit_scale.fill_(1.5)
 
     def forward(self, batch, drop=0.0):
         hidden = self.backbone(batch["ids"], drop)

@@ -10,8 +10,6 @@ import math
 
 import torch
 
-ADAM_SCALE = {"embed_tokens": 1.0, "lm_head": 1.0}
-
 
 def blocks(name: str, p) -> tuple[int, int, int] | None:
     """(count, out, in) of the square-ish blocks that a matrix consists of; None: not for Muon."""

@@ -209,12 +209,6 @@ def generators(model, tokenize, mixed, device, count=200):
     return found
 
 
-def scaffold(tokenize):
-    """Ids that every option body has."""
-    bodies = [set(tokenize(prompt.option_body("x", description))) for description in (None, "y")]
-    return sorted((bodies[0] | bodies[1]) - set(tokenize("x")) - set(tokenize("y")))
-
-
 def train(rank, world, args, tokenize, mixed, began):
     feed = Feed(args, tokenize, mixed, rank)  # forks before the GPU is touched
     on_gpu = torch.cuda.is_available()
@@ -224,9 +218,7 @@ def train(rank, world, args, tokenize, mixed, began):
     if world > 1:
         torch.distributed.init_process_group("nccl", init_method=f"file://{args.out}/meeting", rank=rank, world_size=world)
     torch.manual_seed(args.seed)
-    model = Clef()
-    model.initialise(scaffold(tokenize))
-    model = model.to(device)
+    model = Clef().to(device)
     if args.start:
         weights.load(model, args.start, backbone_only=args.new_head)
     torch.manual_seed(args.seed + 100 * rank)

@@ -136,6 +136,9 @@ class CudaDevice final : public Device {
                        report.rounded, report.values);
   }
   DType activation_dtype() const override { return options_.activation; }
+  std::int64_t precise_layers() const override {
+    return options_.activation == DType::f32 ? 0 : options_.precise_layers;
+  }
 
   Result<std::unique_ptr<Buffer>> allocate(std::size_t bytes) override {
     TRY(make_current());

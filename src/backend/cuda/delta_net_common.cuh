@@ -34,9 +34,30 @@ __device__ inline int sequence_of(const int* cu_seqlens, int sequences, int toke
   return last_not_past(token, sequences, [=](int sequence) { return __ldg(cu_seqlens + sequence); });
 }
 
-__device__ inline uint4 load_bits(const __half* from) { return __ldg(reinterpret_cast<const uint4*>(from)); }
-__device__ inline void unpack8(const uint4& bits, float (&x)[kFeaturesPerLane]) {
-  const std::uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
+// Eight adjacent features as they lie in memory, 16-byte aligned.
+template <typename T>
+struct Bits8;
+template <>
+struct Bits8<__half> {
+  uint4 words;
+};
+template <>
+struct Bits8<float> {
+  float4 low, high;
+};
+__device__ inline Bits8<__half> load_bits(const __half* from) { return {__ldg(reinterpret_cast<const uint4*>(from))}; }
+__device__ inline Bits8<float> load_bits(const float* from) {
+  const auto* const pieces = reinterpret_cast<const float4*>(from);
+  return {__ldg(pieces), __ldg(pieces + 1)};
+}
+__device__ inline void store_bits(__half* to, const Bits8<__half>& bits) { *reinterpret_cast<uint4*>(to) = bits.words; }
+__device__ inline void store_bits(float* to, const Bits8<float>& bits) {
+  auto* const pieces = reinterpret_cast<float4*>(to);
+  pieces[0] = bits.low;
+  pieces[1] = bits.high;
+}
+__device__ inline void unpack8(const Bits8<__half>& bits, float (&x)[kFeaturesPerLane]) {
+  const std::uint32_t words[4] = {bits.words.x, bits.words.y, bits.words.z, bits.words.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const float2 pair = unpack_halves(words[i]);
@@ -44,8 +65,15 @@ __device__ inline void unpack8(const uint4& bits, float (&x)[kFeaturesPerLane]) 
     x[2 * i + 1] = pair.y;
   }
 }
-__device__ inline uint4 pack8(const float (&x)[kFeaturesPerLane]) {
-  return {pack_halves(x[0], x[1]), pack_halves(x[2], x[3]), pack_halves(x[4], x[5]), pack_halves(x[6], x[7])};
+__device__ inline void unpack8(const Bits8<float>& bits, float (&x)[kFeaturesPerLane]) {
+  x[0] = bits.low.x, x[1] = bits.low.y, x[2] = bits.low.z, x[3] = bits.low.w;
+  x[4] = bits.high.x, x[5] = bits.high.y, x[6] = bits.high.z, x[7] = bits.high.w;
+}
+__device__ inline void pack8(const float (&x)[kFeaturesPerLane], Bits8<__half>& bits) {
+  bits.words = {pack_halves(x[0], x[1]), pack_halves(x[2], x[3]), pack_halves(x[4], x[5]), pack_halves(x[6], x[7])};
+}
+__device__ inline void pack8(const float (&x)[kFeaturesPerLane], Bits8<float>& bits) {
+  bits = {make_float4(x[0], x[1], x[2], x[3]), make_float4(x[4], x[5], x[6], x[7])};
 }
 
 // Infinities become the largest finite values and NaN 0; true if there were any among the eight halves.
@@ -73,13 +101,17 @@ __device__ inline float sum_over_head(float x) {
   return x;
 }
 
-// Where the result becomes FP16, these instructions' last bits are not seen.
-__device__ inline float silu_approximate(float x) {
+__device__ inline float logistic(float x) { return 1.0F / (1.0F + expf(-x)); }
+// x / (1 + e^-x), to the last bits that the result's type shows.
+template <typename T>
+__device__ inline float silu_for(float x) {
+  return x / (1.0F + expf(-x));
+}
+template <>
+__device__ inline float silu_for<__half>(float x) {
   constexpr float kLog2E = 1.44269504F;
   return x * reciprocal_approximate(1.0F + exp2_approximate(-kLog2E * x));
 }
-
-__device__ inline float logistic(float x) { return 1.0F / (1.0F + expf(-x)); }
 __device__ inline float softplus(float x) { return x > 20.0F ? x : log1pf(expf(x)); }  // PyTorch's threshold
 
 }  // namespace clef::cuda

@@ -1,32 +1,54 @@
-// Gated DeltaNet with f32 activations: for records whose activations leave the range of FP16.
+// Gated DeltaNet with f32 activations: for records whose activations leave the range of FP16, and for the layers whose
+// roundings weigh most. Contracts as in ops/delta_net.h and ops/rms_norm.h, heads of kDeltaNetHeadDim features. What is
+// not finite stays so, in its own sequence; a token's bits do not depend on the sequences around it, nor on their
+// order.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
+
+#include "backend/cuda/delta_net.h"
 
 namespace clef::cuda {
 
-// Contracts as in ops/delta_net.h, heads of 128 features; q, k, v and y without gaps between rows.
 struct ShortConvF32Args {
-  float *q, *k, *v;
-  const float* x;
-  std::int64_t x_stride;
-  const float* weight;  // [taps, channels]
-  int taps;
-  const int* cu_seqlens;
-  int sequences, tokens, key_heads, value_heads;
+  float *q = nullptr, *k = nullptr;  // [tokens, key_heads * head_dim]
+  float* v = nullptr;                // [tokens, value_heads * head_dim]
+  const float* x = nullptr;          // [tokens, (2 * key_heads + value_heads) * head_dim], rows x_stride apart
+  std::int64_t x_stride = 0;         // a multiple of 4
+  const float* weight = nullptr;     // [kShortConvTaps, (2 * key_heads + value_heads) * head_dim]
+  const int* cu_seqlens = nullptr;
+  int sequences = 0, tokens = 0, key_heads = 0, value_heads = 0;
 };
 cudaError_t launch_short_conv_f32(const ShortConvF32Args& args, cudaStream_t stream);
 
 struct DeltaNetF32Args {
-  float* y;
-  const float *q, *k, *v, *b, *a;
-  std::int64_t ba_stride;
-  const float *neg_exp_a_log, *dt_bias;
-  const int* cu_seqlens;
-  int sequences, tokens, key_heads, value_heads;
+  float* y = nullptr;                                    // [tokens, value_heads * head_dim]
+  const float *q = nullptr, *k = nullptr, *v = nullptr;  // as ShortConv leaves them: |q|, |k| at most 1
+  const float *b = nullptr, *a = nullptr;                // [tokens, value_heads], rows ba_stride apart
+  std::int64_t ba_stride = 0;
+  const float *neg_exp_a_log = nullptr, *dt_bias = nullptr;  // [value_heads]
+  const int* cu_seqlens = nullptr;
+  int sequences = 0, tokens = 0, key_heads = 0, value_heads = 0;
+  void* workspace = nullptr;  // delta_net_f32_workspace() bytes, 128-byte aligned
+  std::size_t workspace_bytes = 0;
 };
+std::size_t delta_net_f32_workspace(int tokens, int sequences, int key_heads, int value_heads);
 cudaError_t launch_delta_net_f32(const DeltaNetF32Args& args, cudaStream_t stream);
+// The recurrence token by token, on any device and without workspace: slow.
+cudaError_t launch_delta_net_f32_plain(const DeltaNetF32Args& args, cudaStream_t stream);
+
+struct GatedRmsNormF32Args {
+  float* y = nullptr;           // [tokens, heads * head_dim]
+  const float* x = nullptr;     // [tokens, heads * head_dim]
+  const float* z = nullptr;     // [tokens, heads * head_dim], rows z_stride apart
+  std::int64_t z_stride = 0;    // a multiple of 4
+  const float* gain = nullptr;  // [head_dim]
+  float eps = 0;
+  int tokens = 0, heads = 0;
+};
+cudaError_t launch_gated_rms_norm_f32(const GatedRmsNormF32Args& args, cudaStream_t stream);
 
 }  // namespace clef::cuda

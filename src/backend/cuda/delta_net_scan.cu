@@ -13,6 +13,7 @@
 // Bound:      the chain of a chunk's three products and the roundings between them, times the chunks: on an H200 1.2 us
 //             a chunk in halves, 1.8 us in whole heads, whose products alone take 1.1 us.
 #include "backend/cuda/delta_net.h"
+#include "backend/cuda/delta_net_barrier.cuh"
 #include "backend/cuda/delta_net_common.cuh"
 #include "backend/cuda/delta_net_tile.cuh"
 #include "backend/cuda/delta_net_wgmma.cuh"
@@ -45,22 +46,6 @@ struct Shared {
   std::uint64_t written, stored;                 // likewise of outputs
 };
 static_assert(sizeof(Shared<2>) <= 227 * 1024);
-
-__device__ __forceinline__ void barrier_init(std::uint64_t& barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(arrivals) : "memory");
-}
-__device__ __forceinline__ void barrier_arrive(std::uint64_t& barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
-}
-// Waits for the end of the barrier's phase: the count-th phase, from 0, has ended.
-__device__ __forceinline__ void barrier_wait(std::uint64_t& barrier, int count) {
-  asm volatile(
-      "{\n.reg .pred done;\n"
-      "again:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra again;\n}\n" ::"r"(shared_address(&barrier)),
-      "r"(count % 2)
-      : "memory");
-}
 
 struct Place {
   int sequence, first, tokens, chunks, head, key_head, first_value;  // of this block
@@ -166,10 +151,7 @@ class Mover {
       const std::uint32_t barrier = shared_address(&s_.loaded[chunk % kStages]);
       asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "n"(sizeof(ChunkRecord))
                    : "memory");
-      asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                       shared_address(&stage.record)),
-                   "l"(record_), "n"(sizeof(ChunkRecord)), "r"(barrier)
-                   : "memory");
+      bulk_load(&stage.record, record_, sizeof(ChunkRecord), s_.loaded[chunk % kStages]);
     }
     record_ += args_.value_heads;
   }
@@ -367,7 +349,7 @@ __device__ __forceinline__ void scan(const DeltaNetArgs& args) {
     }
     barrier_init(s.written, kComputeWarps);
     barrier_init(s.stored, kGroupThreads);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    barrier_init_done();
   }
   __syncthreads();
   const int group = static_cast<int>(threadIdx.x) / kGroupThreads;

@@ -1,11 +1,13 @@
 // GatedRmsNorm over heads of 128 features.
 // Arithmetic: f32; squares eight a lane in order, then a butterfly of 16 lanes.
 // Schedule:   sixteen lanes a head of a token.
-// Bound:      memory, 6 bytes a feature.
+// Bound:      memory, 6 bytes a feature, 12 of f32.
 #include <limits>
+#include <type_traits>
 
 #include "backend/cuda/delta_net.h"
 #include "backend/cuda/delta_net_common.cuh"
+#include "backend/cuda/delta_net_f32.h"
 
 namespace clef::cuda {
 namespace {
@@ -13,14 +15,11 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kRowsPerBlock = kThreads / kLanesPerHead;
 
-__device__ void load_gain(const float* from, float (&gain)[kFeaturesPerLane]) {
-  const auto* const pieces = reinterpret_cast<const float4*>(from);
-  const float4 low = __ldg(pieces), high = __ldg(pieces + 1);
-  gain[0] = low.x, gain[1] = low.y, gain[2] = low.z, gain[3] = low.w;
-  gain[4] = high.x, gain[5] = high.y, gain[6] = high.z, gain[7] = high.w;
-}
+template <typename Args>
+using Activation = std::remove_pointer_t<decltype(Args::y)>;
 
-// x becomes gain * (x / sqrt(mean(x^2) + eps)) * silu_approximate(z). Whole warps call it together.
+// x becomes gain * (x / sqrt(mean(x^2) + eps)) * silu(z). Whole warps call it together.
+template <typename T>
 __device__ void gated_rms_norm(float (&x)[kFeaturesPerLane], const float (&z)[kFeaturesPerLane],
                                const float (&gain)[kFeaturesPerLane], float eps) {
   float squares = 0.0F;
@@ -29,10 +28,26 @@ __device__ void gated_rms_norm(float (&x)[kFeaturesPerLane], const float (&z)[kF
   squares = sum_over_head(squares);
   const float scale = rsqrtf(__fmaf_rn(squares, 1.0F / kDeltaNetHeadDim, eps));
 #pragma unroll
-  for (int i = 0; i < kFeaturesPerLane; ++i) x[i] = gain[i] * (x[i] * scale) * silu_approximate(z[i]);
+  for (int i = 0; i < kFeaturesPerLane; ++i) x[i] = gain[i] * (x[i] * scale) * silu_for<T>(z[i]);
 }
 
-__global__ void __launch_bounds__(kThreads) gated_rms_norm_kernel(const GatedRmsNormArgs args, unsigned rows) {
+// Saturates what FP16 cannot hold, and tells the sequence's flag; by whole warps, whose two rows may lie in two
+// sequences.
+__device__ void saturate_and_flag(const GatedRmsNormArgs& args, Bits8<__half>& y, unsigned token, bool idle) {
+  const bool overflowed = args.overflow != nullptr && saturate(y.words) && !idle;
+  if (__ballot_sync(~0U, overflowed) == 0) return;
+  const int token_of_first = __shfl_sync(~0U, static_cast<int>(token), 0);
+  const int token_of_second = __shfl_sync(~0U, static_cast<int>(token), kLanesPerHead);
+  const int first = sequence_of(args.cu_seqlens, args.sequences, token_of_first);
+  const int second = sequence_of(args.cu_seqlens, args.sequences, token_of_second);
+  if (overflowed) args.overflow[threadIdx.x % 32 < kLanesPerHead ? first : second] = 1;
+}
+__device__ void saturate_and_flag(const GatedRmsNormF32Args& /*args*/, Bits8<float>& /*y*/, unsigned /*token*/,
+                                  bool /*idle*/) {}
+
+template <typename Args>
+__global__ void __launch_bounds__(kThreads) gated_rms_norm_kernel(const Args args, unsigned rows) {
+  using T = Activation<Args>;
   const unsigned row = blockIdx.x * kRowsPerBlock + threadIdx.x / kLanesPerHead;
   const bool idle = row >= rows;  // stays, for the shuffles
   const auto heads = static_cast<unsigned>(args.heads);
@@ -42,29 +57,30 @@ __global__ void __launch_bounds__(kThreads) gated_rms_norm_kernel(const GatedRms
   float x[kFeaturesPerLane], z[kFeaturesPerLane], gain[kFeaturesPerLane];
   unpack8(load_bits(args.x + place), x);
   unpack8(load_bits(args.z + token * args.z_stride + std::int64_t{head} * kDeltaNetHeadDim + feature), z);
-  load_gain(args.gain + feature, gain);
-  gated_rms_norm(x, z, gain, args.eps);
-  uint4 y = pack8(x);
-  const bool overflowed = args.overflow != nullptr && saturate(y) && !idle;
-  if (!idle) *reinterpret_cast<uint4*>(args.y + place) = y;
-  if (__ballot_sync(~0U, overflowed) == 0) return;
-  // The warp's two rows may lie in two sequences.
-  const int token_of_first = __shfl_sync(~0U, static_cast<int>(token), 0);
-  const int token_of_second = __shfl_sync(~0U, static_cast<int>(token), kLanesPerHead);
-  const int first = sequence_of(args.cu_seqlens, args.sequences, token_of_first);
-  const int second = sequence_of(args.cu_seqlens, args.sequences, token_of_second);
-  if (overflowed) args.overflow[threadIdx.x % 32 < kLanesPerHead ? first : second] = 1;
+  unpack8(load_bits(args.gain + feature), gain);
+  gated_rms_norm<T>(x, z, gain, args.eps);
+  Bits8<T> y;
+  pack8(x, y);
+  saturate_and_flag(args, y, token, idle);
+  if (!idle) store_bits(args.y + place, y);
+}
+
+template <typename Args>
+cudaError_t launch(const Args& args, cudaStream_t stream) {
+  constexpr std::int64_t kAligned = 16 / sizeof(Activation<Args>);
+  const std::int64_t rows = std::int64_t{args.tokens} * args.heads;
+  if (rows == 0) return cudaSuccess;
+  if (args.z_stride % kAligned != 0 || rows > std::numeric_limits<int>::max()) return cudaErrorInvalidValue;
+  const auto blocks = static_cast<unsigned>((rows + kRowsPerBlock - 1) / kRowsPerBlock);
+  gated_rms_norm_kernel<<<blocks, kThreads, 0, stream>>>(args, static_cast<unsigned>(rows));
+  return cudaGetLastError();
 }
 
 }  // namespace
 
-cudaError_t launch_gated_rms_norm(const GatedRmsNormArgs& args, cudaStream_t stream) {
-  const std::int64_t rows = std::int64_t{args.tokens} * args.heads;
-  if (rows == 0) return cudaSuccess;
-  if (args.z_stride % kFeaturesPerLane != 0 || rows > std::numeric_limits<int>::max()) return cudaErrorInvalidValue;
-  const auto blocks = static_cast<unsigned>((rows + kRowsPerBlock - 1) / kRowsPerBlock);
-  gated_rms_norm_kernel<<<blocks, kThreads, 0, stream>>>(args, static_cast<unsigned>(rows));
-  return cudaGetLastError();
+cudaError_t launch_gated_rms_norm(const GatedRmsNormArgs& args, cudaStream_t stream) { return launch(args, stream); }
+cudaError_t launch_gated_rms_norm_f32(const GatedRmsNormF32Args& args, cudaStream_t stream) {
+  return launch(args, stream);
 }
 
 }  // namespace clef::cuda

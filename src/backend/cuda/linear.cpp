@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "backend/cuda/few_rows.h"
 #include "backend/cuda/products.h"
@@ -46,7 +47,14 @@ void launch(const ProductOp& op, ProductArgs args, Context& context) {
   }
 }
 
-void run_hopper(const ProductOp& op, Context& context) {
+bool is_gelu(Follow follow) { return follow == Follow::gelu_erf || follow == Follow::gelu_tanh; }
+
+void run_hopper(ProductOp op, Context& context) {
+  if (is_gelu(op.follow)) {
+    const Follow gelu = std::exchange(op.follow, Follow::store);
+    run_hopper(op, context);
+    return follow_in_place(op.y, gelu, context);
+  }
   if (op.x.dtype == DType::f16) {
     return launch(op, {.x = reinterpret_cast<const __half*>(op.x.address()), .x_stride = op.x.stride}, context);
   }

@@ -116,7 +116,6 @@ void run(const ShortConv& op, Context& context) {
                                          .x = data<const float>(op.x),
                                          .x_stride = op.x.stride,
                                          .weight = data<const float>(op.weight),
-                                         .taps = small(op.weight.rows),
                                          .cu_seqlens = data<const int>(op.cu_seqlens),
                                          .sequences = sequences,
                                          .tokens = tokens,
@@ -151,7 +150,13 @@ void run(const DeltaNet& op, Context& context) {
   CHECK(op.q.stride == op.q.cols && op.k.stride == op.k.cols && op.v.stride == op.v.cols && op.y.stride == op.y.cols);
   const int sequences = small(op.cu_seqlens.cols - 1), tokens = small(op.q.rows);
   const int key_heads = small(op.q.cols / d), value_heads = small(op.v.cols / d);
-  if (op.q.dtype == DType::f32) {
+  const bool is_f32 = op.q.dtype == DType::f32;
+  const std::size_t bytes = is_f32 ? delta_net_f32_workspace(tokens, sequences, key_heads, value_heads)
+                                   : delta_net_workspace(tokens, sequences, key_heads, value_heads);
+  void* workspace = nullptr;
+  if (bytes > 0) context.check(context.states.get(bytes, &workspace), "memory for delta_net");
+  if (context.failed()) return;
+  if (is_f32) {
     context.check(launch_delta_net_f32({.y = data<float>(op.y),
                                         .q = data<const float>(op.q),
                                         .k = data<const float>(op.k),
@@ -165,15 +170,13 @@ void run(const DeltaNet& op, Context& context) {
                                         .sequences = sequences,
                                         .tokens = tokens,
                                         .key_heads = key_heads,
-                                        .value_heads = value_heads},
+                                        .value_heads = value_heads,
+                                        .workspace = workspace,
+                                        .workspace_bytes = bytes},
                                        context.stream),
                   "delta_net_f32");
     return;
   }
-  const std::size_t bytes = delta_net_workspace(tokens, sequences, key_heads, value_heads);
-  void* workspace = nullptr;
-  if (bytes > 0) context.check(context.states.get(bytes, &workspace), "memory for delta_net");
-  if (context.failed()) return;
   context.check(launch_delta_net({.y = data<__half>(op.y),
                                   .q = data<const __half>(op.q),
                                   .k = data<const __half>(op.k),

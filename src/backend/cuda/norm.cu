@@ -1,7 +1,11 @@
-// RmsNorm, GatedRmsNorm, LayerNorm and QkNormRope on the GPU.
+// RmsNorm, LayerNorm and QkNormRope on the GPU; which kernel GatedRmsNorm is given to.
 // Arithmetic: f32; strided partial sums a thread, butterfly in the warp, warps in index order.
 // Schedule:   one block a row (norms of whole rows), one warp a head (norms of heads), whatever the batch.
 // Bound:      memory.
+#include <type_traits>
+
+#include "backend/cuda/delta_net.h"
+#include "backend/cuda/delta_net_f32.h"
 #include "backend/cuda/lanes.cuh"
 #include "backend/cuda/run.h"
 
@@ -88,25 +92,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <typename T>
-__global__ void __launch_bounds__(kThreads)
-    gated_rms_norm(Matrix<T> y, Matrix<const T> x, Matrix<const T> z, const float* gain, int head_dim, float eps) {
-  const std::int64_t heads = x.cols / head_dim;
-  const std::int64_t head = static_cast<std::int64_t>(blockIdx.x) * (kThreads / kWarp) + threadIdx.x / kWarp;
-  if (head >= x.rows * heads) return;
-  const std::int64_t row = head / heads, column = head % heads * head_dim;
-  const T* from = x.row(row) + column;
-  const T* gate = z.row(row) + column;
-  const int lane = threadIdx.x % kWarp;
-  float sum = 0;
-  for (int c = lane; c < head_dim; c += kWarp) sum += to_float(from[c]) * to_float(from[c]);
-  const float scale = 1.0F / sqrtf(warp_sum(sum) / static_cast<float>(head_dim) + eps);
-  T* to = y.row(row) + column;
-  for (int c = lane; c < head_dim; c += kWarp) {
-    to[c] = from_float<T>(gain[c] * (to_float(from[c]) * scale) * silu(to_float(gate[c])));
-  }
-}
-
 constexpr int kHeldFeatures = 8;  // a lane: heads up to 256 wide
 
 template <typename T>
@@ -190,15 +175,26 @@ void run(const LayerNorm& op, Context& context) {
 }
 
 void run(const GatedRmsNorm& op, Context& context) {
-  const std::int64_t heads = op.x.rows * (op.x.cols / op.gain.cols);
-  if (heads == 0) return;
-  by_type(op.y.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    gated_rms_norm<T><<<blocks(heads, kThreads / kWarp), kThreads, 0, context.stream>>>(
-        matrix<T>(op.y), matrix<const T>(op.x), matrix<const T>(op.z), matrix<const float>(op.gain).data,
-        static_cast<int>(op.gain.cols), op.eps);
-  });
-  context.check(cudaGetLastError(), "gated_rms_norm");
+  if (op.gain.cols != kDeltaNetHeadDim) {
+    context.check(Error{Errc::unsupported, fmt::format("cuda: gated_rms_norm of heads of {}: expected {}", op.gain.cols,
+                                                       kDeltaNetHeadDim)});
+    return;
+  }
+  CHECK(op.x.stride == op.x.cols && op.y.stride == op.y.cols);
+  const auto with = [&](auto args) {
+    args.y = matrix<std::remove_pointer_t<decltype(args.y)>>(op.y).data;
+    args.x = matrix<std::remove_pointer_t<decltype(args.x)>>(op.x).data;
+    args.z = matrix<std::remove_pointer_t<decltype(args.z)>>(op.z).data;
+    args.z_stride = op.z.stride;
+    args.gain = matrix<const float>(op.gain).data;
+    args.eps = op.eps;
+    args.tokens = static_cast<int>(op.x.rows);
+    args.heads = static_cast<int>(op.x.cols / kDeltaNetHeadDim);
+    return args;
+  };
+  context.check(op.y.dtype == DType::f16 ? launch_gated_rms_norm(with(GatedRmsNormArgs{}), context.stream)
+                                         : launch_gated_rms_norm_f32(with(GatedRmsNormF32Args{}), context.stream),
+                "gated_rms_norm");
 }
 
 void run(const QkNormRope& op, Context& context) {

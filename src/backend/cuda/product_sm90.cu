@@ -32,7 +32,7 @@ struct Params {
   int steps, plane_steps;   // of the depth, all planes; of one plane
   int row_tiles, column_tiles;  // row_tiles counts clusters' rows
   float alpha;
-  Follow follow;
+  bool add;          // to the y that is there
   bool whole_words;  // y takes 16-byte words
 };
 
@@ -145,12 +145,8 @@ __device__ void fetch(const Params& params, Ring<S> ring, int rank, int first, i
   }
 }
 
-__device__ __forceinline__ float silu_of(float x) { return x / (1.0F + __expf(-x)); }
-__device__ __forceinline__ float gelu_of(float x, Follow kind) {
-  if (kind == Follow::gelu_erf) return 0.5F * x * (1.0F + erff(x * 0.70710678118654752F));
-  const float inner = 0.79788456080286536F * (x + 0.044715F * x * x * x);
-  return 0.5F * x * (1.0F + tanhf(inner));
-}
+// Zero for -infinity's like; a result of __fdividef is good to two units in the last place.
+__device__ __forceinline__ float silu_of(float x) { return __fdividef(x, 1.0F + __expf(-x)); }
 
 // A quad's lanes hold two columns each of four groups of eight; afterwards lane q holds all eight of group q.
 __device__ __forceinline__ uint4 gather_group(const std::uint32_t (&words)[4], int lane_of_quad) {
@@ -170,69 +166,100 @@ __device__ __forceinline__ uint4 gather_group(const std::uint32_t (&words)[4], i
   return make_uint4(piece(0), piece(1), piece(2), piece(3));
 }
 
-// Stores a warpgroup's 64 rows of the tile: kValues columns of which this lane has two of every eight, in two rows.
+// A warpgroup's 64 rows of a tile: kColumns columns, of which this lane has two of every eight, in two rows. What is rare
+// stands in loops of its own behind one branch each: a branch an element made the code larger than the instruction
+// cache, and a tile's end as long as its products.
 template <int kColumns>
 struct Finish {
+  static constexpr int kGroups = kColumns / 8;
   const Params& params;
   int row, column;  // of the lane's first row, of the tile's first column
 
-  __device__ float bias(int c) const { return params.bias == nullptr || c >= params.columns ? 0.0F : params.bias[c]; }
+  __device__ int column_of(int group) const { return column + group * 8 + static_cast<int>(threadIdx.x % 4) * 2; }
 
-  // What follows a product but add.
-  __device__ float follow(float value, int c) const {
-    if (params.bias != nullptr) value += bias(c);
-    if (params.follow == Follow::gelu_erf || params.follow == Follow::gelu_tanh) value = gelu_of(value, params.follow);
-    return value;
-  }
-
-  __device__ void store_f32(const float (&sum)[kColumns / 2], int half) const {
-    const int r = row + 8 * half;
-    if (r >= params.rows) return;
-    float* to = static_cast<float*>(params.y) + r * params.y_stride;
+  __device__ void add_bias(float (&sum)[kColumns / 2]) const {
+    if (params.bias == nullptr) return;
 #pragma unroll
-    for (int g = 0; g < kColumns / 8; ++g) {
-      const int c = column + g * 8 + static_cast<int>(threadIdx.x % 4) * 2;
-      if (c >= params.columns) break;
-      float2 v = make_float2(sum[4 * g + 2 * half], sum[4 * g + 2 * half + 1]);
-      const bool both = params.whole_words || (c + 1 < params.columns && (params.y_stride & 1) == 0);
-      if (both) {
-        if (params.follow == Follow::add) {
-          const float2 old = *reinterpret_cast<const float2*>(to + c);
-          v = make_float2(v.x + old.x, v.y + old.y);
-        }
-        *reinterpret_cast<float2*>(to + c) = make_float2(follow(v.x, c), follow(v.y, c + 1));
-      } else {
-        if (params.follow == Follow::add) v.x += to[c];
-        to[c] = follow(v.x, c);
-        if (c + 1 >= params.columns) continue;
-        if (params.follow == Follow::add) v.y += to[c + 1];
-        to[c + 1] = follow(v.y, c + 1);
+    for (int g = 0; g < kGroups; ++g) {
+      const int c = column_of(g);
+      const float first = c < params.columns ? params.bias[c] : 0.0F;
+      const float second = c + 1 < params.columns ? params.bias[c + 1] : 0.0F;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        sum[4 * g + 2 * half] += first;
+        sum[4 * g + 2 * half + 1] += second;
       }
     }
   }
 
-  __device__ void store_f16(const float (&sum)[kColumns / 2], int half) const {
-    const int r = row + 8 * half, quad_lane = static_cast<int>(threadIdx.x % 4);
-    __half* to = static_cast<__half*>(params.y) + r * params.y_stride;
+  // y's columns taken two at a time, which needs an even stride and number.
+  __device__ void add_old(float (&sum)[kColumns / 2]) const {
 #pragma unroll
-    for (int g = 0; g < kColumns / 8; g += 4) {
-      std::uint32_t words[4];
+    for (int half = 0; half < 2; ++half) {
+      const int r = row + 8 * half;
+      const float* from = static_cast<const float*>(params.y) + r * params.y_stride;
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int at = 4 * (g + i) + 2 * half, c = column + (g + i) * 8 + quad_lane * 2;
-        words[i] = pack_halves(follow(sum[at], c), follow(sum[at + 1], c + 1));
+      for (int g = 0; g < kGroups; ++g) {
+        const int c = column_of(g);
+        if (r >= params.rows || c >= params.columns) continue;
+        if (params.whole_words) {
+          const float2 old = *reinterpret_cast<const float2*>(from + c);
+          sum[4 * g + 2 * half] += old.x;
+          sum[4 * g + 2 * half + 1] += old.y;
+        } else {
+          sum[4 * g + 2 * half] += from[c];
+          if (c + 1 < params.columns) sum[4 * g + 2 * half + 1] += from[c + 1];
+        }
       }
-      if (params.whole_words) {
-        const uint4 word = gather_group(words, quad_lane);  // by all lanes, rows that exist or not
-        const int c = column + (g + quad_lane) * 8;
-        if (r < params.rows && c < params.columns) *reinterpret_cast<uint4*>(to + c) = word;
-      } else if (r < params.rows) {
+    }
+  }
+
+  __device__ void store_f32(const float (&sum)[kColumns / 2]) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int r = row + 8 * half;
+      float* to = static_cast<float*>(params.y) + r * params.y_stride;
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        const int c = column_of(g);
+        if (r >= params.rows || c >= params.columns) continue;
+        const float first = sum[4 * g + 2 * half], second = sum[4 * g + 2 * half + 1];
+        if (params.whole_words) {
+          *reinterpret_cast<float2*>(to + c) = make_float2(first, second);
+        } else {
+          to[c] = first;
+          if (c + 1 < params.columns) to[c + 1] = second;
+        }
+      }
+    }
+  }
+
+  __device__ void store_f16(const float (&sum)[kColumns / 2]) const {
+    const int quad_lane = static_cast<int>(threadIdx.x % 4);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int r = row + 8 * half;
+      __half* to = static_cast<__half*>(params.y) + r * params.y_stride;
+#pragma unroll
+      for (int g = 0; g < kGroups; g += 4) {
+        std::uint32_t words[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const int c = column + (g + i) * 8 + quad_lane * 2;
-          const __half2 both = *reinterpret_cast<const __half2*>(&words[i]);
-          if (c < params.columns) to[c] = __low2half(both);
-          if (c + 1 < params.columns) to[c + 1] = __high2half(both);
+          const int at = 4 * (g + i) + 2 * half;
+          words[i] = pack_halves(sum[at], sum[at + 1]);
+        }
+        if (params.whole_words) {
+          const uint4 word = gather_group(words, quad_lane);  // by all lanes, rows that exist or not
+          const int c = column + (g + quad_lane) * 8;
+          if (r < params.rows && c < params.columns) *reinterpret_cast<uint4*>(to + c) = word;
+        } else if (r < params.rows) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const int c = column_of(g + i);
+            const __half2 both = *reinterpret_cast<const __half2*>(&words[i]);
+            if (c < params.columns) to[c] = __low2half(both);
+            if (c + 1 < params.columns) to[c + 1] = __high2half(both);
+          }
         }
       }
     }
@@ -287,7 +314,7 @@ __device__ void work(const Params& params, Ring<S> ring, int worker, int rank, i
     }
     const Place place = place_of<S>(params, index, rank);
     const int row = place.row + worker * 64 + thread / kWarpSize * 16 + thread % kWarpSize / 4;
-    Finish<S::kOutColumns> finish{params, row, place.column};
+    const Finish<S::kOutColumns> finish{params, row, place.column};
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int r = row + 8 * half;
@@ -303,29 +330,18 @@ __device__ void work(const Params& params, Ring<S> ring, int worker, int rank, i
       float out[kCount / 2];
 #pragma unroll
       for (int i = 0; i < kCount / 2; ++i) out[i] = silu_of(sum[i]) * sum[i + kCount / 2];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        if constexpr (kF32) {
-          finish.store_f32(out, half);
-        } else {
-          finish.store_f16(out, half);
-        }
-      }
+      kF32 ? finish.store_f32(out) : finish.store_f16(out);
     } else {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        if constexpr (kF32) {
-          finish.store_f32(sum, half);
-        } else {
-          finish.store_f16(sum, half);
-        }
-      }
+      if (kF32 && params.add) finish.add_old(sum);
+      finish.add_bias(sum);
+      kF32 ? finish.store_f32(sum) : finish.store_f16(sum);
     }
   }
 }
 
 template <typename S, bool kF32>
 __global__ void __launch_bounds__(kThreads, 1) product(const __grid_constant__ Params params) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ std::uint8_t memory[];
   const std::uint32_t base = shared_address(memory);
   Ring<S> ring;
@@ -359,6 +375,9 @@ __global__ void __launch_bounds__(kThreads, 1) product(const __grid_constant__ P
   }
   // A block whose neighbour may still write to it or arrive at its barriers must stay.
   if constexpr (S::kCluster == 2) cluster_sync();
+#else
+  __trap();  // built for another architecture than sm_90a
+#endif
 }
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
@@ -457,7 +476,8 @@ constexpr Candidate kCandidates[] = {{256, 1.0}, {192, 0.78}, {128, 0.57}, {96, 
 cudaError_t launch_product_sm90(const ProductArgs& args, int tile_columns, int cluster, cudaStream_t stream) {
   const bool swiglu = args.follow == Follow::swiglu;
   if (args.depth % 8 != 0 || args.x_stride % 8 != 0 || !on_words(args.x) || !on_words(args.w) ||
-      (swiglu && !on_words(args.w_up)) || (args.planes > 1 && args.plane_depth % kTileDepth != 0) ||
+      (swiglu && !on_words(args.w_up)) || (args.follow == Follow::add && !args.y_is_f32) ||
+      args.follow == Follow::gelu_erf || args.follow == Follow::gelu_tanh || (args.planes > 1 && args.plane_depth % kTileDepth != 0) ||
       args.rows > INT32_MAX - kTileRows * 2 || args.columns > INT32_MAX - 512) {
     return cudaErrorInvalidValue;
   }
@@ -472,7 +492,7 @@ cudaError_t launch_product_sm90(const ProductArgs& args, int tile_columns, int c
   params.plane_steps = static_cast<int>(div_up(args.depth, kTileDepth));
   params.steps = params.plane_steps * args.planes;
   params.alpha = args.alpha;
-  params.follow = args.follow;
+  params.add = args.follow == Follow::add;
   const std::int64_t element = args.y_is_f32 ? 4 : 2;
   params.whole_words = args.columns % 8 == 0 && args.y_stride * element % 16 == 0 && on_words(args.y);
   const std::int64_t x_columns = args.planes > 1 ? args.planes * args.plane_depth : args.depth;

@@ -11,10 +11,11 @@ namespace clef::cuda {
 // What is done with a product before it is stored.
 enum class Follow { store, add, swiglu, gelu_erf, gelu_tanh };
 
-// y = follow(alpha * row_scale * (x * w^T) + bias); with `add` the y that was there joins before the bias.
-// x [rows, planes * depth_stride] f16: with two planes, x = first + second. w [columns, depth] f16; with swiglu, w is
-// the gate's and w_up the other's. Sums run over the depth in steps of 16, ascending, first plane before second, in one
-// f32 accumulator, whatever the tile: a row's bits depend on nothing but the row.
+// y = follow(alpha * row_scale * (x * w^T) + bias); with `add` the y that was there joins before the bias. The gelus
+// are left to a kernel of their own (products.h). x [rows, planes * depth_stride] f16: with two planes, x = first +
+// second. w [columns, depth] f16; with swiglu, w is the gate's and w_up the other's. Sums run over the depth in steps
+// of 16, ascending, first plane before second, in one f32 accumulator, whatever the tile: a row's bits depend on
+// nothing but the row.
 struct ProductArgs {
   const __half* x = nullptr;
   std::int64_t x_stride = 0;  // elements; a multiple of 8, as depth
@@ -32,7 +33,8 @@ struct ProductArgs {
   Follow follow = Follow::store;
 };
 
-// cudaErrorInvalidValue where strides or depth are not multiples of 8 or a pointer lies not on 16 bytes.
+// cudaErrorInvalidValue for a gelu, for adding to an f16 y, where strides or depth are not multiples of 8 or a pointer
+// lies not on 16 bytes.
 cudaError_t launch_product_sm90(const ProductArgs& args, cudaStream_t stream);
 // For tests: the same with the columns of a tile chosen, 96, 128, 192 or 256, and one or two blocks to a cluster.
 cudaError_t launch_product_sm90(const ProductArgs& args, int tile_columns, int cluster, cudaStream_t stream);

@@ -128,4 +128,14 @@ void follow_f16(const Tensor& y, const __half* product, std::int64_t product_str
   context.check(cudaGetLastError(), "finish");
 }
 
+void follow_in_place(const Tensor& y, Follow gelu, Context& context) {
+  const unsigned grid = blocks(y.rows * y.cols, kThreads);
+  by_type(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Matrix<T> at = matrix<T>(y);
+    finish<T, T><<<grid, kThreads, 0, context.stream>>>(at, at.data, at.stride, nullptr, nullptr, gelu);
+  });
+  context.check(cudaGetLastError(), "gelu");
+}
+
 }  // namespace clef::cuda

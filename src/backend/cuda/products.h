@@ -48,4 +48,7 @@ void follow_f32(const Tensor& y, const float* product, std::int64_t product_stri
                 const float* bias, Follow kind, Context& context);
 void follow_f16(const Tensor& y, const __half* product, std::int64_t product_stride, const float* bias, Follow kind,
                 Context& context);
+// y = gelu(y)
+void follow_in_place(const Tensor& y, Follow gelu, Context& context);
+
 }  // namespace clef::cuda
