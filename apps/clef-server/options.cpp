@@ -276,12 +276,8 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
   }
   if (options.help || options.version || options.print_openapi) return options;
   TRY(check(options));
-<<<<<<< HEAD
-  set_model(options, options.model);
-=======
   options.scheduler.max_request_tokens = options.encode.max_length;
-  options.service.model_name = options.name.empty() ? model_name(options.model) : options.name;
->>>>>>> main
+  set_model(options, options.model);
   return options;
 }
 

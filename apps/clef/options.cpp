@@ -155,14 +155,9 @@ std::vector<std::string> option_names() {
 std::string_view help_text() {
   return R"(clef - answers typed questions about a state, with a probability for every option
 
-<<<<<<< HEAD
 Usage: clef [-m MODEL] [options] [requests.jsonl ...]
        clef [-m MODEL] [options] --ask QUESTION ... [--state TEXT] [--image FILE ...] [--frames DIR --fps F]
-=======
-Usage: clef -m MODEL [options] [requests.jsonl ...]
-       clef -m MODEL [options] --ask QUESTION ... [--state TEXT] [--image FILE ...] [--frames DIR --fps F]
        clef doctor               says what this machine has, which models it can run, and about how fast
->>>>>>> main
 
 MODEL is a Hugging Face snapshot folder of a Clef model (clef-tool fetch brings one), one GGUF file made from it by
 clef-tool, or ORG/NAME of a model that is already in the Hugging Face hub's cache on this machine. Requests are
