@@ -7,7 +7,9 @@
 #include <map>
 #include <utility>
 
+#include "base/paths.h"
 #include "base/whole_number.h"
+#include "model/hub_cache.h"
 #include "server/origin.h"
 
 namespace clef::server_app {
@@ -99,7 +101,8 @@ Status set_path(std::filesystem::path& path, const std::string& text) {
 
 void declare_model(Flags& flags, Options& o) {
   flags.group("Model");
-  flags.text("-m, --model", "MODEL", "the demo model that comes with cleffa", "snapshot folder or GGUF file",
+  flags.text("-m, --model", "MODEL", "the demo model that comes with cleffa",
+             "snapshot folder, GGUF file, or ORG/NAME of the hub's cache",
              [&](const std::string& text) { return set_path(o.model, text); });
   flags.text("--name", "NAME", "the model's file name", "what \"model\" in a request may say",
              [&](const std::string& text) -> Status {
@@ -256,9 +259,13 @@ Status check(const Options& options) {
   return {};
 }
 
+// The file's or folder's name; in the hub's cache the repository's, without a revision.
 std::string model_name(const std::filesystem::path& model) {
   const std::filesystem::path path = model.has_filename() ? model : model.parent_path();
-  return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
+  if (const auto repo = cached_repo(path)) return std::filesystem::path(*repo).filename().string();
+  if (path.extension() == ".gguf") return path.stem().string();
+  const std::string name = path.filename().string();
+  return path_exists(path) ? name : name.substr(0, name.find('@'));
 }
 
 }  // namespace
@@ -300,7 +307,8 @@ std::string help_text() {
 
 Usage: clef-server [-m MODEL] [options]
 
-MODEL is a Hugging Face snapshot folder of a Clef model, or one GGUF file made from it by clef-tool.
+MODEL is a Hugging Face snapshot folder of a Clef model, one GGUF file made from it by clef-tool, or ORG/NAME of a model
+that is already in the Hugging Face hub's cache on this machine.
 
 Example:
   clef-server -m clef-flash &

@@ -15,6 +15,7 @@
 
 #include "backend/open.h"
 #include "engine/engine.h"
+#include "model/hub_cache.h"
 #include "server/process.h"
 
 namespace clef::server_app {
@@ -26,9 +27,10 @@ using server::Service;
 constexpr std::string_view kWarmUp = R"({"model":"","state":"warm up","questions":{"ready":{"type":"noul"}}})";
 
 // The day a model's file was written, for clients that ask when it was released.
-std::string day_of(const std::filesystem::path& model) {
+std::string day_of(const std::filesystem::path& named) {
+  const auto model = find_model(named, hub_cache_folder([](const char* name) { return std::getenv(name); }));
   struct stat found {};
-  if (::stat(model.c_str(), &found) != 0) return "1970-01-01";
+  if (!model || ::stat(model->c_str(), &found) != 0) return "1970-01-01";
   std::tm parts{};
   ::gmtime_r(&found.st_mtime, &parts);
   return fmt::format("{:04}-{:02}-{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday);

@@ -27,6 +27,11 @@ TEST(ServerOptions, NameTheModelAfterItsFile) {
   EXPECT_EQ(parse_options({"-m", "a/clef.gguf"})->service.model_name, "clef");
   EXPECT_EQ(parse_options({"-m", "a/clef-27b/"})->service.model_name, "clef-27b");
   EXPECT_EQ(parsed({"--name", "x"}).service.model_name, "x");
+  EXPECT_EQ(parse_options({"-m", "Cloudflare/clef-flash"})->service.model_name, "clef-flash");
+  EXPECT_EQ(parse_options({"-m", "Cloudflare/clef@0123abc"})->service.model_name, "clef");
+  const std::string snapshot = "/hub/models--Cloudflare--clef-flash/snapshots/" + std::string(40, 'a');
+  EXPECT_EQ(parse_options({"-m", snapshot})->service.model_name, "clef-flash");
+  EXPECT_EQ(parse_options({"-m", snapshot + "/"})->service.model_name, "clef-flash");
 }
 
 TEST(ServerOptions, ReadEveryKindOfFlag) {
