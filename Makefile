@@ -23,8 +23,9 @@ build: configure
 test: build  ## build, then run every test that needs no GPU
 	@ctest --preset $(PRESET) --parallel $(JOBS)
 
-demo: $(MODEL)  ## build the programs, make a tiny model by formula, answer examples/requests.jsonl with it
-	@scripts/demo $(BUILD)/bin/clef $(MODEL)
+demo: configure  ## build the programs, answer examples/demo.jsonl with the demo model of models/
+	@cmake --build $(BUILD) --parallel $(JOBS) --target clef clef-server
+	@scripts/demo $(BUILD)/bin
 
 $(MODEL): configure
 	@cmake --build $(BUILD) --parallel $(JOBS) --target clef clef-tool

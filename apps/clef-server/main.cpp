@@ -10,6 +10,7 @@
 #include "clef-server/options.h"
 #include "clef-server/serve.h"
 #include "clef-server/version.h"
+#include "model/default_model.h"
 #include "server/openapi.h"
 
 namespace clef::server_app {
@@ -32,6 +33,15 @@ int run(const std::vector<std::string>& arguments) {
   if (options.help) return print(help_text());
   if (options.version) return print(version_text());
   if (options.print_openapi) return print(server::openapi_document(version_number()));
+  if (options.model.empty()) {
+    const auto found = find_default_model();
+    if (!found) {
+      complain(found.error().message);
+      return kUsage;
+    }
+    set_model(options, *found);
+    complain(kDefaultModelNotice);
+  }
   options.service.version = version_number();
   return serve(std::move(options));
 }

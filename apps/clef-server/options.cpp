@@ -101,7 +101,8 @@ Status set_path(std::filesystem::path& path, const std::string& text) {
 
 void declare_model(Flags& flags, Options& o) {
   flags.group("Model");
-  flags.text("-m, --model", "MODEL", "", "snapshot folder, GGUF file, or ORG/NAME of the hub's cache; required",
+  flags.text("-m, --model", "MODEL", "the demo model that comes with cleffa",
+             "snapshot folder, GGUF file, or ORG/NAME of the hub's cache",
              [&](const std::string& text) { return set_path(o.model, text); });
   flags.text("--name", "NAME", "the model's file name", "what \"model\" in a request may say",
              [&](const std::string& text) -> Status {
@@ -243,7 +244,6 @@ void declare(CLI::App& app, Options& options, std::vector<FlagText>& texts) {
 
 // What the flags have to agree on.
 Status check(const Options& options) {
-  if (options.model.empty()) return Error{Errc::bad_request, "-m MODEL is required"};
   const bool is_reachable = options.server.unix_socket.empty() && !server::is_loopback(options.server.host);
   if (is_reachable && options.keys.empty() && !options.is_insecure) {
     return Error{
@@ -284,8 +284,13 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
   if (options.help || options.version || options.print_openapi) return options;
   TRY(check(options));
   options.scheduler.max_request_tokens = options.encode.max_length;
-  options.service.model_name = options.name.empty() ? model_name(options.model) : options.name;
+  set_model(options, options.model);
   return options;
+}
+
+void set_model(Options& options, const std::filesystem::path& model) {
+  options.model = model;
+  options.service.model_name = options.name.empty() ? model_name(model) : options.name;
 }
 
 std::vector<FlagText> flag_texts() {
@@ -300,7 +305,7 @@ std::string help_text() {
   std::string text =
       R"(clef-server - answers typed questions about a state over HTTP, with a probability for every option
 
-Usage: clef-server -m MODEL [options]
+Usage: clef-server [-m MODEL] [options]
 
 MODEL is a Hugging Face snapshot folder of a Clef model, one GGUF file made from it by clef-tool, or ORG/NAME of a model
 that is already in the Hugging Face hub's cache on this machine.

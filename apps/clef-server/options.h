@@ -32,8 +32,12 @@ struct Options {
   bool help = false, version = false, print_openapi = false;
 };
 
-// The arguments without the program's name. Errc::bad_request says what is wrong with them: exit code 2.
+// The arguments without the program's name. Errc::bad_request says what is wrong with them: exit code 2. Without -m the
+// model stays empty, for the caller to fill in by set_model.
 Result<Options> parse_options(const std::vector<std::string>& arguments);
+
+// Takes the model, and its file's name for the answers unless --name gave one.
+void set_model(Options& options, const std::filesystem::path& model);
 
 struct FlagText {
   std::string name;          // "--port", "-m, --model"

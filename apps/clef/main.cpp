@@ -16,6 +16,7 @@
 #include "clef/terminal.h"
 #include "clef/version.h"
 #include "engine/engine.h"
+#include "model/default_model.h"
 
 namespace clef::cli {
 namespace {
@@ -92,6 +93,12 @@ int run(const std::vector<std::string>& arguments) {
     if (options.print_request) return print(asked + "\n");
   }
 
+  if (options.model.empty()) {
+    auto found = find_default_model();
+    if (!found) return usage_error(found.error());
+    options.model = std::move(found).value();
+    complain(kDefaultModelNotice);
+  }
   const Stopwatch load_watch;
   auto device = open_device({.device = options.device, .num_threads = options.num_threads});
   if (!device) {

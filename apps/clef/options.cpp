@@ -137,7 +137,6 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
   }
   if (options.help || options.version) return options;
   TRY(check_asking(options));
-  if (options.model.empty() && !options.print_request) return wrong("-m MODEL is required");
   return options;
 }
 
@@ -156,8 +155,8 @@ std::vector<std::string> option_names() {
 std::string_view help_text() {
   return R"(clef - answers typed questions about a state, with a probability for every option
 
-Usage: clef -m MODEL [options] [requests.jsonl ...]
-       clef -m MODEL [options] --ask QUESTION ... [--state TEXT] [--image FILE ...] [--frames DIR --fps F]
+Usage: clef [-m MODEL] [options] [requests.jsonl ...]
+       clef [-m MODEL] [options] --ask QUESTION ... [--state TEXT] [--image FILE ...] [--frames DIR --fps F]
        clef doctor               says what this machine has, which models it can run, and about how fast
 
 MODEL is a Hugging Face snapshot folder of a Clef model (clef-tool fetch brings one), one GGUF file made from it by
@@ -204,7 +203,8 @@ Asking without JSON:
   --print-request      write the request as JSON, images and all, and answer nothing; needs no model
 
 Model and input:
-  -m, --model MODEL    snapshot folder or GGUF file
+  -m, --model MODEL    snapshot folder or GGUF file (default: the demo model that comes with cleffa, which is tiny and
+                       no Clef model)
   --strict             text of the request never becomes a control token of the model, whatever it spells
   --truncate           cut a state that does not fit at its end, as the reference does
   --no-truncate        refuse it instead, with both counts (default); of the two, the last one given counts

@@ -307,7 +307,13 @@ TEST_F(ClefProgram, ExitsWithTwoOnAWrongCommandLine) {
   EXPECT_EQ(outcome.err,
             "clef: --batch: expected a whole number from 1 to 256, got 'many'\n"
             "clef: see clef --help\n");
-  EXPECT_EQ(run({}).code, 2);
+}
+
+TEST_F(ClefProgram, AnswersWithTheDemoModelAndSaysSoWhenNoModelIsGiven) {
+  const Outcome outcome = run({}, requests({kNoul}));
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.out.find("\"noul\":"), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.err.rfind("clef: no -m given: answering with the demo model", 0), 0U) << outcome.err;
 }
 
 TEST_F(ClefProgram, ExitsWithOneWhenTheModelIsNotThere) {
@@ -336,7 +342,7 @@ TEST_F(ClefProgram, ExitsWithOneWhenItsOutputIsFull) {
 TEST_F(ClefProgram, ExplainsItselfWithoutAModel) {
   const Outcome help = run({"--help"});
   EXPECT_EQ(help.code, 0);
-  EXPECT_NE(help.out.find("Usage: clef -m MODEL"), std::string::npos);
+  EXPECT_NE(help.out.find("Usage: clef [-m MODEL]"), std::string::npos);
   const Outcome version = run({"--version"});
   EXPECT_EQ(version.code, 0);
   EXPECT_TRUE(std::regex_match(

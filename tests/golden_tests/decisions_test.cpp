@@ -158,6 +158,9 @@ TEST(Decisions, AgreeOnImages) { check_model("clef-tiny.gguf", "vision.jsonl", {
 
 TEST(Decisions, AgreeOnVideos) { check_model("clef-tiny", "video.jsonl", {2e-5, 3e-6}, 4); }
 
+// The trained demo model on its own requests.
+TEST(Decisions, AgreeForTheDemoModel) { check_model("cleffa-demo.gguf", "demo.jsonl", {1e-4, 1e-5}, 26); }
+
 // Sharp probabilities; text, images and videos, alone and together.
 TEST(Decisions, AgreeForTheSecondModel) { check_model("clef-tiny27.gguf", "tiny27.jsonl", {2e-4, 2e-5}, 15); }
 
