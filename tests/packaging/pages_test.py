@@ -97,20 +97,28 @@ class Pages(unittest.TestCase):
 
 
 class Install(unittest.TestCase):
+    def prefix(self):
+        return re.search(r"^CMAKE_INSTALL_PREFIX:PATH=(.*)$", read(BUILD, "CMakeCache.txt"), re.MULTILINE).group(1)
+
     def test_a_tree_of_its_own_is_whole(self):
         with tempfile.TemporaryDirectory() as root:
-            subprocess.run(["cmake", "--install", BUILD, "--prefix", os.path.join(root, "opt")], check=True,
-                           capture_output=True,
-                           env={name: value for name, value in os.environ.items() if name != "DESTDIR"})
-            have = {os.path.relpath(os.path.join(folder, name), os.path.join(root, "opt"))
-                    for folder, _, names in os.walk(os.path.join(root, "opt")) for name in names}
+            # DESTDIR, not another prefix: the configuration's place is absolute, and must not be this machine's.
+            subprocess.run(["cmake", "--install", BUILD], check=True, capture_output=True, env={**os.environ, "DESTDIR": root})
+            tree = os.path.join(root, self.prefix().lstrip("/"))
+            have = {os.path.relpath(os.path.join(folder, name), tree)
+                    for folder, _, names in os.walk(tree) for name in names}
             for path in ("bin/clef", "bin/clef-server", "bin/clef-tool", "share/man/man1/clef.1",
                          "share/man/man1/clef-tool-fetch.1", "share/bash-completion/completions/clef",
                          "share/zsh/site-functions/_clef", "share/fish/vendor_completions.d/clef.fish",
                          "share/doc/cleffa/docs/install.md", "share/doc/cleffa/examples/requests.jsonl"):
                 self.assertIn(path, have)
-            done = subprocess.run([os.path.join(root, "opt/bin/clef"), "--version"], capture_output=True, text=True)
+            done = subprocess.run([os.path.join(tree, "bin/clef"), "--version"], capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stderr)
+            if sys.platform == "linux":
+                unit = read(tree, "lib/systemd/system/clef-server.service")
+                started = re.search(r"^ExecStart=(\S+) --config (\S+)$", unit, re.MULTILINE)
+                for path in started.groups():
+                    self.assertTrue(os.path.exists(os.path.join(root, path.lstrip("/"))), path)
 
     def test_the_front_script_passes_its_arguments_on(self):
         with tempfile.TemporaryDirectory() as root:
