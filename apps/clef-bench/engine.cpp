@@ -115,6 +115,7 @@ int bench_engine(const Settings& settings, const std::string& device_name, const
     for (const int count : tokens) {
       for (const int batch : batches) {
         std::vector<EncodedRecord> records;
+        records.reserve(static_cast<std::size_t>(batch));
         for (int i = 0; i < batch; ++i) {
           records.push_back(make_record(count, file.config.text.vocab_size, static_cast<std::uint32_t>(i + 1)));
         }

@@ -16,7 +16,6 @@ constexpr std::size_t size_of(DType dtype) {
     case DType::f32:
       return 4;
     case DType::f16:
-      return 2;
     case DType::bf16:
       return 2;
     case DType::i32:
