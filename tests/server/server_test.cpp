@@ -230,7 +230,7 @@ TEST(Server, DropsTheWorkOfAClientThatEndsItsSide) {
   server.wait_until([&] { return server.scheduler().load().waiting_requests == 1; });
   half.end_sending();
   EXPECT_FALSE(half.read());
-  EXPECT_EQ(server.scheduler().load().waiting_requests, 0);
+  server.wait_until([&] { return server.scheduler().load().waiting_requests == 0; });
   server.gate().open();
   EXPECT_EQ(busy.read()->status, 200);
   // An answer that is on its way when the end comes arrives whole.
