@@ -37,8 +37,8 @@ struct [[nodiscard]] Error {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit by design
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit by design
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // implicit by design
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // implicit by design
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
   T& value() & {
@@ -78,7 +78,7 @@ template <>
 class [[nodiscard]] Result<void> {
  public:
   Result() = default;
-  Result(Error error) : error_(std::move(error)) {}  // NOLINT: implicit by design
+  Result(Error error) : error_(std::move(error)) {}  // implicit by design
   bool has_value() const { return !error_.has_value(); }
   explicit operator bool() const { return has_value(); }
   void value() const { CHECK(has_value()); }

@@ -7,15 +7,15 @@ namespace clef {
 
 struct In : Tensor {
   In() = default;
-  In(const Tensor& t) : Tensor(t) {}  // NOLINT: implicit by design
+  In(const Tensor& t) : Tensor(t) {}  // implicit by design
 };
 struct Out : Tensor {
   Out() = default;
-  Out(const Tensor& t) : Tensor(t) {}  // NOLINT
+  Out(const Tensor& t) : Tensor(t) {}
 };
 struct InOut : Tensor {
   InOut() = default;
-  InOut(const Tensor& t) : Tensor(t) {}  // NOLINT
+  InOut(const Tensor& t) : Tensor(t) {}
 };
 
 // The tensor is there and has this shape and type.

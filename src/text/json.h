@@ -28,17 +28,17 @@ class Json {
   using Member = std::pair<std::string, Json>;
   using Object = std::vector<Member>;  // in order, keys unique
 
-  Json() = default;                                                     // null
-  Json(std::nullptr_t) {}                                               // NOLINT: implicit by design
-  Json(bool value) : value_(value) {}                                   // NOLINT
-  Json(double value) : value_(value) {}                                 // NOLINT
-  Json(std::int64_t value) : value_(Integer{std::to_string(value)}) {}  // NOLINT
-  Json(int value) : Json(static_cast<std::int64_t>(value)) {}           // NOLINT
-  Json(Integer value) : value_(std::move(value)) {}                     // NOLINT
-  Json(std::string value) : value_(std::move(value)) {}                 // NOLINT
-  Json(const char* value) : value_(std::string(value)) {}               // NOLINT
-  Json(Array value) : value_(std::move(value)) {}                       // NOLINT
-  Json(Object value) : value_(std::move(value)) {}                      // NOLINT
+  Json() = default;        // null
+  Json(std::nullptr_t) {}  // implicit by design
+  Json(bool value) : value_(value) {}
+  Json(double value) : value_(value) {}
+  Json(std::int64_t value) : value_(Integer{std::to_string(value)}) {}
+  Json(int value) : Json(static_cast<std::int64_t>(value)) {}
+  Json(Integer value) : value_(std::move(value)) {}
+  Json(std::string value) : value_(std::move(value)) {}
+  Json(const char* value) : value_(std::string(value)) {}
+  Json(Array value) : value_(std::move(value)) {}
+  Json(Object value) : value_(std::move(value)) {}
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   const bool* if_bool() const { return std::get_if<bool>(&value_); }

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/attention.h"
 #include "backend/cuda/attention_sm90.cuh"
+#include "backend/cuda/tensor_map.h"
 
 namespace clef::cuda {
 
@@ -26,21 +27,6 @@ constexpr int kSegmentHeadDim = 72;
 template <int kWorkers>
 using Segment = Config<kSegmentHeadDim, 96, kWorkers, false, true>;
 
-using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
-
-// The driver's function, found at run time: the program must start where there is no driver.
-EncodeTiled encode_tiled() {
-  static const EncodeTiled function = [] {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult result{};
-    const cudaError_t error =
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result);
-    return error == cudaSuccess && result == cudaDriverEntryPointSuccess ? reinterpret_cast<EncodeTiled>(found)
-                                                                         : nullptr;
-  }();
-  return function;
-}
-
 // [heads, tokens, head_dim] as boxes of 64 columns, `rows` tokens and `packed` heads.
 struct MapShape {
   int head_dim, tokens, heads;
@@ -58,13 +44,6 @@ bool make_map(CUtensorMap& map, const __half* data, const MapShape& shape) {
          encode_tiled()(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 3, const_cast<__half*>(data), sizes, strides, box, steps,
                         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
-}
-
-int multiprocessors() {
-  int device = 0, count = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return 0;
-  if (cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) != cudaSuccess) return 0;
-  return count;
 }
 
 // Where every warpgroup's 64 rows can have a multiprocessor to themselves, they are quickest there.

@@ -11,6 +11,7 @@
 
 #include "backend/cuda/product_sm90.h"
 #include "backend/cuda/product_wgmma.cuh"
+#include "backend/cuda/tensor_map.h"
 
 namespace clef::cuda {
 namespace {
@@ -380,21 +381,6 @@ __global__ void __launch_bounds__(kThreads, 1) product(const __grid_constant__ P
 #endif
 }
 
-using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
-
-// The driver's function, found at run time: the program must start where there is no driver.
-EncodeTiled encode_tiled() {
-  static const EncodeTiled function = [] {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult result{};
-    const cudaError_t error =
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result);
-    return error == cudaSuccess && result == cudaDriverEntryPointSuccess ? reinterpret_cast<EncodeTiled>(found)
-                                                                         : nullptr;
-  }();
-  return function;
-}
-
 // A matrix of halves in boxes of 64 columns; what lies outside is zero.
 bool make_map(CUtensorMap& map, const __half* data, std::int64_t rows, std::int64_t columns, std::int64_t stride,
               int box_rows) {
@@ -407,16 +393,6 @@ bool make_map(CUtensorMap& map, const __half* data, std::int64_t rows, std::int6
          encode_tiled()(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, const_cast<__half*>(data), sizes, strides, box, steps,
                         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
-}
-
-int multiprocessors() {
-  static const int count = [] {
-    int device = 0, found = 0;
-    if (cudaGetDevice(&device) != cudaSuccess) return 0;
-    if (cudaDeviceGetAttribute(&found, cudaDevAttrMultiProcessorCount, device) != cudaSuccess) return 0;
-    return found;
-  }();
-  return count;
 }
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
