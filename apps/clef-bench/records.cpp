@@ -19,6 +19,7 @@ EncodedRecord make_record(std::int64_t tokens, std::int64_t vocab_size, std::uin
     question.option_ids.push_back(std::to_string(k));
   }
   record.questions.push_back(std::move(question));
+  record.schema_first = tokens - 64;
   return record;
 }
 

@@ -1,5 +1,7 @@
 #include "model/arena.h"
 
+#include <algorithm>
+
 namespace clef {
 
 namespace {
@@ -34,10 +36,15 @@ Tensor Arena::take(std::int64_t rows, std::int64_t cols, DType dtype) {
   return tensor;
 }
 
-Result<Tensor> DeviceTables::put(std::span<const std::byte> bytes, std::int64_t rows, std::int64_t cols, DType dtype) {
-  buffers_.push_back(TRY(device_.allocate(bytes.empty() ? 1 : bytes.size())));
-  const Tensor tensor{
+Result<Tensor> DeviceTables::make(std::int64_t rows, std::int64_t cols, DType dtype) {
+  const auto bytes = static_cast<std::size_t>(rows * cols) * size_of(dtype);
+  buffers_.push_back(TRY(device_.allocate(std::max<std::size_t>(bytes, 1))));
+  return Tensor{
       .buffer = buffers_.back().get(), .offset = 0, .rows = rows, .cols = cols, .stride = cols, .dtype = dtype};
+}
+
+Result<Tensor> DeviceTables::put(std::span<const std::byte> bytes, std::int64_t rows, std::int64_t cols, DType dtype) {
+  const Tensor tensor = TRY(make(rows, cols, dtype));
   TRY(device_.upload(tensor, bytes));
   return tensor;
 }
@@ -54,10 +61,20 @@ Result<Tensor> DeviceTables::ints(std::span<const std::int32_t> values, std::int
   return put(std::as_bytes(values), count / cols, cols, DType::i32);
 }
 
-Result<Tensor> DeviceTables::levels(std::span<const std::uint8_t> values, std::int64_t cols) {
-  const auto count = static_cast<std::int64_t>(values.size());
-  CHECK(cols > 0 && count % cols == 0);
-  return put(std::as_bytes(values), count / cols, cols, DType::u8);
+Result<Tensor> DeviceTables::levels(std::span<const std::span<const std::uint8_t>> parts, std::int64_t cols) {
+  std::int64_t rows = 0;
+  for (const auto& part : parts) {
+    CHECK(cols > 0 && static_cast<std::int64_t>(part.size()) % cols == 0);
+    rows += static_cast<std::int64_t>(part.size()) / cols;
+  }
+  const Tensor tensor = TRY(make(rows, cols, DType::u8));
+  std::int64_t first = 0;
+  for (const auto& part : parts) {
+    const std::int64_t count = static_cast<std::int64_t>(part.size()) / cols;
+    TRY(device_.upload(tensor.row_range(first, count), std::as_bytes(part)));
+    first += count;
+  }
+  return tensor;
 }
 
 }  // namespace clef

@@ -39,9 +39,11 @@ class DeviceTables {
   explicit DeviceTables(Device& device) : device_(device) {}
   Result<Tensor> floats(std::span<const float> values, std::int64_t cols);  // [values / cols, cols]
   Result<Tensor> ints(std::span<const std::int32_t> values, std::int64_t cols);
-  Result<Tensor> levels(std::span<const std::uint8_t> values, std::int64_t cols);
+  // One under the other.
+  Result<Tensor> levels(std::span<const std::span<const std::uint8_t>> parts, std::int64_t cols);
 
  private:
+  Result<Tensor> make(std::int64_t rows, std::int64_t cols, DType dtype);
   Result<Tensor> put(std::span<const std::byte> bytes, std::int64_t rows, std::int64_t cols, DType dtype);
   Device& device_;
   std::vector<std::unique_ptr<Buffer>> buffers_;

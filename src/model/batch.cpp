@@ -1,14 +1,12 @@
 #include "model/batch.h"
 
-#include "model/rope.h"
-
 namespace clef {
 
 namespace {
 
 // The batch's tables on the host, in the making.
 struct Lists {
-  std::vector<std::int32_t> ids, cu_seqlens{0}, question_spans, option_spans, last_token_spans;
+  std::vector<std::int32_t> ids, schema, cu_seqlens{0}, question_spans, option_spans, last_token_spans;
   std::vector<std::int32_t> cu_questions{0}, cu_record_options{0}, cu_options{0}, question_of_option, question_types;
 };
 
@@ -24,6 +22,8 @@ void append(Lists& lists, const EncodedRecord& record) {
   const auto first = static_cast<std::int64_t>(lists.ids.size());
   lists.ids.insert(lists.ids.end(), record.input_ids.begin(), record.input_ids.end());
   const auto end = static_cast<std::int64_t>(lists.ids.size());
+  lists.schema.resize(static_cast<std::size_t>(first + record.schema_first), 0);
+  lists.schema.resize(static_cast<std::size_t>(end), 1);
   lists.cu_seqlens.push_back(i32(end));
   for (const EncodedQuestion& question : record.questions) {
     const auto index = i32(static_cast<std::int64_t>(lists.question_types.size()));
@@ -42,26 +42,23 @@ void append(Lists& lists, const EncodedRecord& record) {
 
 }  // namespace
 
-Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelConfig& model, Device& device) {
+Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelConfig& model, RopeTable& rope,
+                   Device& device) {
   const TextConfig& config = model.text;
   Lists lists;
   std::vector<float> cos, sin;
-  const auto frequencies = rope_frequencies(config);
-  const auto axes = rope_axes(config);
   Batch batch;
   std::vector<std::int64_t> first_tokens;
   for (const EncodedRecord* record : records) {
     CHECK(!record->input_ids.empty() && !record->questions.empty());
+    CHECK(record->schema_first >= 0 && record->schema_first < static_cast<std::int64_t>(record->input_ids.size()));
     for (const std::int32_t id : record->input_ids) CHECK(id >= 0 && id < config.vocab_size, "token id {}", id);
     first_tokens.push_back(static_cast<std::int64_t>(lists.ids.size()));
     append(lists, *record);
     CHECK(record->positions.empty() || record->positions.size() == record->input_ids.size());
     for (std::size_t t = 0; t < record->input_ids.size(); ++t) {
       const auto index = static_cast<std::int32_t>(t);
-      const auto& [temporal, height, width] =
-          record->positions.empty() ? std::array{index, index, index} : record->positions[t];
-      append_rope(frequencies, axes,
-                  {static_cast<float>(temporal), static_cast<float>(height), static_cast<float>(width)}, cos, sin);
+      rope.append(record->positions.empty() ? std::array{index, index, index} : record->positions[t], cos, sin);
     }
     CHECK(record->media.empty() || model.vision);
     std::vector<std::int64_t>& counts = batch.num_options.emplace_back();
@@ -79,8 +76,9 @@ Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelCon
   const auto row = [&](const std::vector<std::int32_t>& list) { return tables.ints(list, size(list)); };
   batch.ids = TRY(row(lists.ids));
   batch.cu_seqlens = TRY(row(lists.cu_seqlens));
-  batch.cos = TRY(tables.floats(cos, size(frequencies)));
-  batch.sin = TRY(tables.floats(sin, size(frequencies)));
+  batch.schema = TRY(row(lists.schema));
+  batch.cos = TRY(tables.floats(cos, rope.pairs()));
+  batch.sin = TRY(tables.floats(sin, rope.pairs()));
   batch.question_spans = TRY(tables.ints(lists.question_spans, 2));
   batch.option_spans = TRY(tables.ints(lists.option_spans, 2));
   batch.last_token_spans = TRY(tables.ints(lists.last_token_spans, 2));

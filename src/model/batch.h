@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "model/arena.h"
 #include "model/config.h"
+#include "model/rope.h"
 #include "model/vision.h"
 #include "ops/device.h"
 #include "record/encode.h"
@@ -19,6 +20,8 @@ struct Batch {
   Tensor ids;         // [1, tokens]       i32
   Tensor cu_seqlens;  // [1, records + 1]  i32
   Tensor cos, sin;    // [tokens, rotary pairs]  f32
+
+  Tensor schema;  // [1, tokens]  i32: 1 for tokens of questions and options
 
   // For the head; rows of questions and of options are stacked record by record, question by question.
   Tensor question_spans;      // [questions, 2]  i32: first token of the batch, count
@@ -38,6 +41,7 @@ struct Batch {
 
 // Each id must be below vocab_size, and each record hold at least one question and one token; only a model with a tower
 // takes records with media.
-Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelConfig& config, Device& device);
+Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelConfig& config, RopeTable& rope,
+                   Device& device);
 
 }  // namespace clef

@@ -72,6 +72,7 @@ DecoderMemory DecoderMemory::take(const TextConfig& config, std::int64_t tokens,
   const std::size_t start = arena.mark();
   DecoderMemory memory;
   memory.precise_layers = precision.precise_layers;
+  memory.all_rows_precise = precision.activation == DType::f32;
   memory.rest = DecoderScratch::take(config, residual, precision.activation, arena);
   if (precision.precise_layers > 0) {
     arena.rewind(start);
@@ -98,9 +99,17 @@ Result<GatedDeltaNet> GatedDeltaNet::load(const DeltaNetWeights& weights, const 
   return net;
 }
 
-void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const std::string& name) const {
-  pass.run(Projections{.y = s.qkvz, .x = s.normed, .first = in_qkv_, .second = in_z_, .third = {}});
-  pass.run(Projections{.y = s.ba, .x = s.normed, .first = in_b_, .second = in_a_, .third = {}});
+void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const Tensor& precise,
+                            const std::string& name) const {
+  pass.run(Projections{.y = s.qkvz,
+                       .x = s.normed,
+                       .first = in_qkv_,
+                       .second = in_z_,
+                       .third = {},
+                       .gates = s.ba,
+                       .gate_first = in_b_,
+                       .gate_second = in_a_,
+                       .precise = precise});
   pass.mark(name, "in_proj_qkv", s.qkv);
   pass.mark(name, "in_proj_z", s.z);
   pass.mark(name, "in_proj_b", s.b);
@@ -125,7 +134,7 @@ void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch
                     .value_dim = value_head_dim_});
   pass.run(GatedRmsNorm{.y = s.gated, .x = s.mixed, .z = s.z, .gain = norm_, .eps = eps_});
   pass.mark(name, "gated_norm", s.gated);
-  pass.run(LinearAdd{.y = s.residual, .x = s.gated, .w = out_, .bias = {}});
+  pass.run(LinearAdd{.y = s.residual, .x = s.gated, .w = out_, .bias = {}, .precise = precise});
 }
 
 Result<GatedAttention> GatedAttention::load(const AttentionWeights& weights, const TextConfig& config,
@@ -205,10 +214,15 @@ void Decoder::forward(Pass& pass, const Batch& batch, const DecoderMemory& memor
     const DecoderScratch& mlp = is_precise ? memory.precise : memory.rest;
     const DecoderScratch& mixer = std::holds_alternative<GatedAttention>(layer.mixer) ? memory.rest : mlp;
     pass.run(RmsNorm{.y = mixer.normed, .x = residual, .gain = layer.input_norm, .eps = eps_});
-    std::visit([&](const auto& m) { m.forward(pass, batch, mixer, layer.name); }, layer.mixer);
+    const Tensor precise = is_precise && !memory.all_rows_precise ? batch.schema : Tensor{};
+    if (const auto* delta_net = std::get_if<GatedDeltaNet>(&layer.mixer)) {
+      delta_net->forward(pass, batch, mixer, precise, layer.name);
+    } else {
+      std::get<GatedAttention>(layer.mixer).forward(pass, batch, mixer, layer.name);
+    }
     pass.run(RmsNorm{.y = mlp.normed, .x = residual, .gain = layer.post_attention_norm, .eps = eps_});
-    pass.run(LinearSwiglu{.y = mlp.activated, .x = mlp.normed, .gate = layer.gate, .up = layer.up});
-    pass.run(LinearAdd{.y = residual, .x = mlp.activated, .w = layer.down, .bias = {}});
+    pass.run(LinearSwiglu{.y = mlp.activated, .x = mlp.normed, .gate = layer.gate, .up = layer.up, .precise = precise});
+    pass.run(LinearAdd{.y = residual, .x = mlp.activated, .w = layer.down, .bias = {}, .precise = precise});
     pass.mark(layer.name, {}, residual);
   }
   pass.run(RmsNorm{.y = residual, .x = residual, .gain = norm_, .eps = eps_});  // in f32: the head wants it so

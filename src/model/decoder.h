@@ -54,6 +54,7 @@ struct DecoderScratch {
 struct DecoderMemory {
   DecoderScratch precise, rest;  // in the same place: a layer keeps nothing for the next but the residual
   std::int64_t precise_layers = 0;
+  bool all_rows_precise = true;  // in those layers; else the schema's alone multiply f32 inputs
   Tensor residual() const { return rest.residual; }
 
   static std::size_t bytes(const TextConfig& config, std::int64_t tokens, const Precision& precision);
@@ -64,8 +65,9 @@ struct DecoderMemory {
 class GatedDeltaNet {
  public:
   static Result<GatedDeltaNet> load(const DeltaNetWeights& weights, const TextConfig& config, WeightLoader& loader);
-  // residual += out_proj(delta net(normed))
-  void forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const std::string& name) const;
+  // residual += out_proj(delta net(normed)); `precise` is for the products
+  void forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const Tensor& precise,
+               const std::string& name) const;
 
  private:
   Tensor in_qkv_, in_z_, in_b_, in_a_, conv_, neg_exp_a_log_, dt_bias_, norm_, out_;

@@ -5,7 +5,7 @@
 namespace clef {
 
 Network::Network(const ModelFile& file, Device& device)
-    : config_(file.config), device_(device), loader_(device), arena_(device) {}
+    : config_(file.config), device_(device), loader_(device), rope_(file.config.text), arena_(device) {}
 
 Result<std::unique_ptr<Network>> Network::load(const ModelFile& file, Device& device) {
   std::unique_ptr<Network> network(new Network(file, device));
@@ -33,7 +33,7 @@ Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecor
 
 Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecord* const> records,
                                                     const Precision& precision, Wrap wrap, void* context) {
-  const Batch batch = TRY(pack(records, config_, device_));
+  const Batch batch = TRY(pack(records, config_, rope_, device_));
   const bool has_vision = batch.vision.patches > 0;
   const std::size_t head_bytes = HeadScratch::bytes(config_.head, batch);
   const std::size_t residual_bytes = DecoderMemory::residual_bytes(config_.text, batch.tokens);

@@ -36,6 +36,7 @@ class Network {
   ModelConfig config_;
   Device& device_;
   WeightLoader loader_;
+  RopeTable rope_;
   Arena arena_;
   std::optional<VisionTower> tower_;
   Decoder decoder_;

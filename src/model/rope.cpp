@@ -1,6 +1,9 @@
 #include "model/rope.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "base/check.h"
 
 namespace clef {
 
@@ -25,12 +28,33 @@ std::vector<float> rope_frequencies(const TextConfig& config) {
   return frequencies;
 }
 
-void append_rope(const std::vector<float>& frequencies, const std::vector<RopeAxis>& axes, const float (&position)[3],
-                 std::vector<float>& cos, std::vector<float>& sin) {
-  for (std::size_t i = 0; i < frequencies.size(); ++i) {
-    const float angle = position[static_cast<std::size_t>(axes[i])] * frequencies[i];
-    cos.push_back(static_cast<float>(std::cos(static_cast<double>(angle))));
-    sin.push_back(static_cast<float>(std::sin(static_cast<double>(angle))));
+RopeTable::RopeTable(const TextConfig& config) : frequencies_(rope_frequencies(config)), axes_(rope_axes(config)) {}
+
+void RopeTable::reach(std::int32_t position) {
+  CHECK(position >= 0);
+  for (std::size_t p = cos_.size() / frequencies_.size(); p <= static_cast<std::size_t>(position); ++p) {
+    for (const float frequency : frequencies_) {
+      const float angle = static_cast<float>(p) * frequency;
+      cos_.push_back(static_cast<float>(std::cos(static_cast<double>(angle))));
+      sin_.push_back(static_cast<float>(std::sin(static_cast<double>(angle))));
+    }
+  }
+}
+
+void RopeTable::append(const std::array<std::int32_t, 3>& position, std::vector<float>& cos, std::vector<float>& sin) {
+  const std::size_t pairs = frequencies_.size();
+  reach(std::max({position[0], position[1], position[2]}));
+  const auto row = [&](std::int32_t p) { return static_cast<std::ptrdiff_t>(static_cast<std::size_t>(p) * pairs); };
+  if (position[0] == position[1] && position[0] == position[2]) {
+    const std::ptrdiff_t first = row(position[0]), last = first + static_cast<std::ptrdiff_t>(pairs);
+    cos.insert(cos.end(), cos_.begin() + first, cos_.begin() + last);
+    sin.insert(sin.end(), sin_.begin() + first, sin_.begin() + last);
+    return;
+  }
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const auto at = static_cast<std::size_t>(row(position[static_cast<std::size_t>(axes_[i])])) + i;
+    cos.push_back(cos_[at]);
+    sin.push_back(sin_[at]);
   }
 }
 

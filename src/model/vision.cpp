@@ -14,7 +14,7 @@ constexpr float kLayerNormEps = 1e-6F;  // of the tower; the head's is 1e-5
 constexpr double kRotaryBase = 10000.0;
 
 struct Lists {
-  std::vector<std::uint8_t> levels;
+  std::vector<std::span<const std::uint8_t>> levels;  // of each image or video
   std::vector<std::int32_t> taps, cu_segments{0}, token_rows;
   std::vector<float> weights, cos, sin;
 };
@@ -35,10 +35,28 @@ struct Interpolation {
   float low_weight, high_weight;
 };
 
-void append_patch(Lists& lists, const VisionConfig& config, const EncodedMedia& media, std::int64_t r, std::int64_t c) {
-  const auto side =
-      static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(config.num_position_embeddings))));
-  const Interpolation row(r, media.grid_h, side), col(c, media.grid_w, side);
+// By row or column of patches: where it lies in the table, and its angles' cosines and sines.
+struct Places {
+  Places(std::int64_t count, std::int64_t side, std::int64_t quarter) {
+    for (std::int64_t place = 0; place < count; ++place) {
+      interpolations.emplace_back(place, count, side);
+      for (std::int64_t j = 0; j < quarter; ++j) {
+        const float exponent = static_cast<float>(2 * j) / static_cast<float>(2 * quarter);
+        const float frequency = 1.0F / static_cast<float>(std::pow(kRotaryBase, static_cast<double>(exponent)));
+        const float angle = static_cast<float>(place) * frequency;
+        cos.push_back(static_cast<float>(std::cos(static_cast<double>(angle))));
+        sin.push_back(static_cast<float>(std::sin(static_cast<double>(angle))));
+      }
+    }
+  }
+  std::vector<Interpolation> interpolations;
+  std::vector<float> cos, sin;  // [count, quarter]
+};
+
+void append_patch(Lists& lists, std::int64_t side, std::int64_t quarter, const Places& rows, std::int64_t r,
+                  const Places& columns, std::int64_t c) {
+  const Interpolation& row = rows.interpolations[static_cast<std::size_t>(r)];
+  const Interpolation& col = columns.interpolations[static_cast<std::size_t>(c)];
   for (const auto& [tap_row, row_weight] : {std::pair(row.low, row.low_weight), std::pair(row.high, row.high_weight)}) {
     for (const auto& [tap_col, col_weight] :
          {std::pair(col.low, col.low_weight), std::pair(col.high, col.high_weight)}) {
@@ -47,16 +65,13 @@ void append_patch(Lists& lists, const VisionConfig& config, const EncodedMedia& 
     }
   }
   // The first half of the pairs turns with the row, the second with the column.
-  const std::int64_t quarter = config.hidden_size / config.num_heads / 4;
-  for (const std::int64_t place : {r, c}) {
-    for (std::int64_t j = 0; j < quarter; ++j) {
-      const float exponent = static_cast<float>(2 * j) / static_cast<float>(2 * quarter);
-      const float frequency = 1.0F / static_cast<float>(std::pow(kRotaryBase, static_cast<double>(exponent)));
-      const float angle = static_cast<float>(place) * frequency;
-      lists.cos.push_back(static_cast<float>(std::cos(static_cast<double>(angle))));
-      lists.sin.push_back(static_cast<float>(std::sin(static_cast<double>(angle))));
-    }
-  }
+  const auto append_angles = [&](const Places& places, std::int64_t place) {
+    const std::ptrdiff_t first = place * quarter;
+    lists.cos.insert(lists.cos.end(), places.cos.begin() + first, places.cos.begin() + first + quarter);
+    lists.sin.insert(lists.sin.end(), places.sin.begin() + first, places.sin.begin() + first + quarter);
+  };
+  append_angles(rows, r);
+  append_angles(columns, c);
 }
 
 void append(Lists& lists, const VisionConfig& config, const EncodedMedia& media, std::int64_t first_token) {
@@ -64,12 +79,17 @@ void append(Lists& lists, const VisionConfig& config, const EncodedMedia& media,
   CHECK(media.grid_h % merge == 0 && media.grid_w % merge == 0);
   const std::int64_t patches = media.grid_t * media.grid_h * media.grid_w;
   CHECK(static_cast<std::int64_t>(media.patches.size()) == patches * config.patch_width());
-  lists.levels.insert(lists.levels.end(), media.patches.begin(), media.patches.end());
+  lists.levels.emplace_back(media.patches);
+  const auto side =
+      static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(config.num_position_embeddings))));
+  const std::int64_t quarter = config.hidden_size / config.num_heads / 4;
+  const Places rows(media.grid_h, side, quarter), columns(media.grid_w, side, quarter);
   for (std::int64_t t = 0; t < media.grid_t; ++t) {
     for (std::int64_t r = 0; r < media.grid_h; r += merge) {
       for (std::int64_t c = 0; c < media.grid_w; c += merge) {
-        for (std::int64_t i = 0; i < merge * merge; ++i)
-          append_patch(lists, config, media, r + i / merge, c + i % merge);
+        for (std::int64_t i = 0; i < merge * merge; ++i) {
+          append_patch(lists, side, quarter, rows, r + i / merge, columns, c + i % merge);
+        }
       }
     }
     lists.cu_segments.push_back(lists.cu_segments.back() + static_cast<std::int32_t>(media.grid_h * media.grid_w));

@@ -33,7 +33,9 @@ struct Flops {
     return total;
   }
   double operator()(const Linear& op) const { return count(op.y.rows, op.w.rows, op.w.cols); }
-  double operator()(const Projections& op) const { return count(op.y.rows, op.y.cols, op.x.cols); }
+  double operator()(const Projections& op) const {
+    return count(op.y.rows, op.y.cols, op.x.cols) + count(op.gates.rows, op.gates.cols, op.x.cols);
+  }
   double operator()(const LinearAdd& op) const { return count(op.y.rows, op.w.rows, op.w.cols); }
   double operator()(const LinearGelu& op) const { return count(op.y.rows, op.w.rows, op.w.cols); }
   double operator()(const PatchEmbed& op) const { return count(op.y.rows, op.w.rows, op.w.cols); }

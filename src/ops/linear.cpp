@@ -14,6 +14,20 @@ bool fits(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias)
          is_optional_vector(bias, w.rows);
 }
 
+bool marks_rows(const Tensor& precise, const Tensor& x) {
+  return !precise || (precise.dtype == DType::i32 && precise.rows == 1 && precise.cols == x.rows);
+}
+
+// Whether y's columns are the products of x with these weights, side by side.
+bool side_by_side(const Tensor& y, const Tensor& x, const std::vector<Tensor>& weights) {
+  std::int64_t columns = 0;
+  for (const Tensor& w : weights) {
+    if (!w || columns + w.rows > y.cols || !fits(y.col_range(columns, w.rows), x, w, {})) return false;
+    columns += w.rows;
+  }
+  return columns == y.cols;
+}
+
 double product(const Tensor& x, const Tensor& w, const Tensor& bias, std::int64_t row, std::int64_t n) {
   double sum = bias ? definition::at(bias, 0, n) : 0.0;
   for (std::int64_t k = 0; k < x.cols; ++k) sum += definition::at(x, row, k) * definition::at(w, n, k);
@@ -30,25 +44,28 @@ double gelu(double x, Gelu kind) {
 
 bool valid(const Linear& op) { return fits(op.y, op.x, op.w, op.bias); }
 bool valid(const Projections& op) {
-  std::int64_t columns = 0;
-  if (!op.y || !op.first || !op.second) return false;
-  for (const Tensor& w : parts(op)) {
-    if (columns + w.rows > op.y.cols || !fits(op.y.col_range(columns, w.rows), op.x, w, {})) return false;
-    columns += w.rows;
-  }
-  return columns == op.y.cols;
+  if (!op.y || !side_by_side(op.y, op.x, parts(op)) || !marks_rows(op.precise, op.x)) return false;
+  if (!op.gates) return !op.gate_first && !op.gate_second;
+  return op.gates.dtype == DType::f32 && side_by_side(op.gates, op.x, gate_parts(op));
 }
-bool valid(const LinearAdd& op) { return op.y.dtype == DType::f32 && fits(op.y, op.x, op.w, op.bias); }
+bool valid(const LinearAdd& op) {
+  return op.y.dtype == DType::f32 && fits(op.y, op.x, op.w, op.bias) && marks_rows(op.precise, op.x);
+}
 bool valid(const LinearGelu& op) { return op.y.dtype == op.x.dtype && fits(op.y, op.x, op.w, op.bias); }
 bool valid(const LinearSwiglu& op) {
   return op.y.dtype == op.x.dtype && fits(op.y, op.x, op.gate, {}) && fits(op.y, op.x, op.up, {}) &&
-         op.gate.dtype == op.up.dtype;
+         op.gate.dtype == op.up.dtype && marks_rows(op.precise, op.x);
 }
 
 std::vector<Tensor> parts(const Projections& op) {
   std::vector<Tensor> weights = {op.first, op.second};
   if (op.third) weights.push_back(op.third);
   return weights;
+}
+
+std::vector<Tensor> gate_parts(const Projections& op) {
+  if (!op.gates) return {};
+  return {op.gate_first, op.gate_second};
 }
 
 void define(const Linear& op) {
@@ -58,11 +75,15 @@ void define(const Linear& op) {
 }
 
 void define(const Projections& op) {
-  std::int64_t columns = 0;
-  for (const Tensor& w : parts(op)) {
-    define(Linear{.y = op.y.col_range(columns, w.rows), .x = op.x, .w = w, .bias = {}});
-    columns += w.rows;
-  }
+  const auto side_by_side = [&](const Tensor& y, const std::vector<Tensor>& weights) {
+    std::int64_t columns = 0;
+    for (const Tensor& w : weights) {
+      define(Linear{.y = y.col_range(columns, w.rows), .x = op.x, .w = w, .bias = {}});
+      columns += w.rows;
+    }
+  };
+  side_by_side(op.y, parts(op));
+  side_by_side(op.gates, gate_parts(op));
 }
 
 void define(const LinearAdd& op) {

@@ -10,8 +10,10 @@
 
 namespace clef {
 
-// Where `items` is set, the rows are questions or options. They are few, and a machine may sum them in another order
-// than rows of tokens; the order still does not depend on their number.
+// Where `precise` [1, rows] i32 is there, rows that it marks with 0 matter less: a machine whose own activations are
+// f16 may round their x to it. Without it all rows of an f32 x are taken as they are. Where `items` is set, the rows
+// are questions or options. They are few, and a machine may sum them in another order than rows of tokens; the order
+// still does not depend on their number.
 
 // y = x * W^T + bias
 struct Linear {
@@ -26,17 +28,22 @@ struct Linear {
 bool valid(const Linear& op);
 void define(const Linear& op);
 
-// Two or three products of one input, side by side: y = [x * first^T, x * second^T, x * third^T]
+// Two or three products of one input, side by side: y = [x * first^T, x * second^T, x * third^T]; and two more that
+// stay f32: gates = [x * gate_first^T, x * gate_second^T]
 struct Projections {
   static constexpr std::string_view name = "projections";
-  Out y;             // [rows, first.rows + second.rows + third.rows]  activation, or f32
-  In x;              // [rows, k]  activation
-  In first, second;  // [n_i, k]   weights
-  In third;          // [n_3, k]   a weight, or none
-  auto tensors() const { return std::tie(y, x, first, second, third); }
+  Out y;                                 // [rows, first.rows + second.rows + third.rows]  activation, or f32
+  In x;                                  // [rows, k]  activation
+  In first, second;                      // [n_i, k]   weights
+  In third;                              // [n_3, k]   a weight, or none
+  Out gates = {};                        // [rows, gate_first.rows + gate_second.rows]  f32, or none
+  In gate_first = {}, gate_second = {};  // [n_i, k]  weights, or none
+  In precise = {};                       // [1, rows]  i32, or none
+  auto tensors() const { return std::tie(y, x, first, second, third, gates, gate_first, gate_second, precise); }
 };
 bool valid(const Projections& op);
-std::vector<Tensor> parts(const Projections& op);  // its weights, in the order of y's columns
+std::vector<Tensor> parts(const Projections& op);       // its weights, in the order of y's columns
+std::vector<Tensor> gate_parts(const Projections& op);  // of the gates' columns
 void define(const Projections& op);
 
 // y += x * W^T + bias: a sublayer's way back into the residual stream
@@ -47,7 +54,8 @@ struct LinearAdd {
   In w;     // [n, k]     a weight
   In bias;  // [1, n]     f32, or none
   bool items = false;
-  auto tensors() const { return std::tie(y, x, w, bias); }
+  In precise = {};  // [1, rows]  i32, or none
+  auto tensors() const { return std::tie(y, x, w, bias, precise); }
 };
 bool valid(const LinearAdd& op);
 void define(const LinearAdd& op);
@@ -55,11 +63,12 @@ void define(const LinearAdd& op);
 // y = silu(x * gate^T) * (x * up^T)      Source: Qwen3_5MLP.
 struct LinearSwiglu {
   static constexpr std::string_view name = "linear_swiglu";
-  Out y;    // [rows, n]  activation
-  In x;     // [rows, k]  activation
-  In gate;  // [n, k]     a weight
-  In up;    // [n, k]     a weight
-  auto tensors() const { return std::tie(y, x, gate, up); }
+  Out y;            // [rows, n]  activation
+  In x;             // [rows, k]  activation
+  In gate;          // [n, k]     a weight
+  In up;            // [n, k]     a weight
+  In precise = {};  // [1, rows]  i32, or none
+  auto tensors() const { return std::tie(y, x, gate, up, precise); }
 };
 bool valid(const LinearSwiglu& op);
 void define(const LinearSwiglu& op);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "backend/cuda/cuda_device.h"
@@ -45,11 +46,14 @@ struct Case {
   Follow follow = Follow::store;
   bool f32 = false;
   int planes = 1;
+  std::int64_t gates = 0;         // columns of weights whose products go elsewhere
+  std::int64_t precise_from = 0;  // the first row whose second plane is not zero
 };
 
 struct Data {
   std::vector<std::uint16_t> x, w, up;
   std::vector<float> bias, row_scale, old;
+  std::vector<int> precise;
 };
 
 std::int64_t plane_depth(const Case& c) { return (c.depth + 63) / 64 * 64; }
@@ -61,12 +65,14 @@ Data make(const Case& c) {
   Data d;
   for (std::int64_t r = 0; r < c.rows; ++r) {
     for (std::int64_t k = 0; k < x_stride(c); ++k) {
-      const bool low = c.planes > 1 && k >= plane_depth(c), pad = c.planes > 1 && k % plane_depth(c) >= c.depth;
+      const bool low = c.planes > 1 && k >= plane_depth(c);
+      const bool pad = c.planes > 1 && (k % plane_depth(c) >= c.depth || (low && r < c.precise_from));
       d.x.push_back(pad ? std::uint16_t{0} : f32_to_f16(uniform(random) * (low ? 1e-3F : 1.0F)));
     }
+    d.precise.push_back(r >= c.precise_from);
     d.row_scale.push_back(std::ldexp(1.0F, static_cast<int>(r % 5) - 2));
   }
-  for (std::int64_t i = 0; i < c.columns * c.depth; ++i) {
+  for (std::int64_t i = 0; i < (c.columns + c.gates) * c.depth; ++i) {
     d.w.push_back(f32_to_f16(uniform(random)));
     d.up.push_back(f32_to_f16(uniform(random)));
   }
@@ -77,13 +83,15 @@ Data make(const Case& c) {
 
 constexpr cuda::ProductTile kChosen{.columns = 0};  // by the library
 
-// The outputs' bits, f32 or f16.
+// The outputs' bits, f32 or f16, and after them the gates'.
 std::vector<std::byte> run(const Case& c, const Data& d, std::int64_t rows, cuda::ProductTile tile) {
   const OnDevice x(d.x), w(d.w), up(d.up);
   const OnDevice bias(d.bias), row_scale(d.row_scale);
   std::vector<std::byte> y(static_cast<std::size_t>(c.rows * c.columns) * (c.f32 ? 4 : 2), std::byte{0});
   if (c.f32) std::memcpy(y.data(), d.old.data(), y.size());
   const OnDevice out(y);
+  const OnDevice gates(std::vector<float>(static_cast<std::size_t>(c.rows * c.gates + 1)));
+  const OnDevice precise(d.precise);
   ProductArgs args;
   args.x = reinterpret_cast<const __half*>(x.get());
   args.x_stride = x_stride(c);
@@ -99,12 +107,21 @@ std::vector<std::byte> run(const Case& c, const Data& d, std::int64_t rows, cuda
   args.depth = c.depth;
   args.alpha = 0.125F;
   if (c.planes > 1) args.row_scale = row_scale.get();
-  if (c.follow != Follow::swiglu) args.bias = bias.get();
+  if (c.follow != Follow::swiglu && c.gates == 0) args.bias = bias.get();
+  if (c.precise_from > 0) args.precise = precise.get();
+  if (c.gates > 0) {
+    args.gates = gates.get();
+    args.gates_stride = args.gate_columns = c.gates;
+  }
   args.follow = c.follow;
   EXPECT_EQ(tile.columns == 0 ? launch_product_sm90(args, nullptr) : launch_product_sm90(args, tile, nullptr),
             cudaSuccess);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  return out.values();
+  std::vector<std::byte> result = out.values();
+  const std::vector<float> beside = gates.values();
+  const auto bytes = std::as_bytes(std::span(beside).first(static_cast<std::size_t>(c.rows * c.gates)));
+  result.insert(result.end(), bytes.begin(), bytes.end());
+  return result;
 }
 
 double value_at(const Case& c, const std::vector<std::byte>& y, std::int64_t i) {
@@ -130,7 +147,8 @@ double product(const Case& c, const Data& d, const std::vector<std::uint16_t>& w
 }
 
 double expected(const Case& c, const Data& d, std::int64_t r, std::int64_t n) {
-  const double value = product(c, d, d.w, r, n), bias = static_cast<double>(d.bias[static_cast<std::size_t>(n)]);
+  const double value = product(c, d, d.w, r, n);
+  const double bias = c.gates > 0 ? 0.0 : static_cast<double>(d.bias[static_cast<std::size_t>(n)]);
   switch (c.follow) {
     case Follow::swiglu:
       return value / (1 + std::exp(-value)) * product(c, d, d.up, r, n);
@@ -155,14 +173,15 @@ void check(const Case& c) {
     const double want = expected(c, d, at / c.columns, at % c.columns);
     ASSERT_NEAR(value_at(c, first, at), want, (c.f32 ? 3e-6 : 6e-4) * std::max(std::abs(want), scale)) << "at " << at;
   }
-  for (const int columns : {256, 192, 128, 96}) {
-    if (c.follow == Follow::swiglu && columns / 2 % 32 != 0) continue;
-    for (const int cluster_rows : {1, 2}) {
-      for (const int cluster_columns : {1, 2, 4}) {
-        EXPECT_TRUE(first == run(c, d, c.rows, {columns, cluster_rows, cluster_columns}))
-            << "tile of " << columns << ", cluster of " << cluster_rows << " x " << cluster_columns;
-      }
-    }
+  for (std::int64_t i = 0; i < c.rows * c.gates; ++i) {
+    float value = 0;
+    std::memcpy(&value, first.data() + c.rows * c.columns * (c.f32 ? 4 : 2) + i * 4, 4);
+    const double want = product(c, d, d.w, i / c.gates, c.columns + i % c.gates);
+    ASSERT_NEAR(static_cast<double>(value), want, 3e-6 * std::max(std::abs(want), scale)) << "gate " << i;
+  }
+  for (const cuda::ProductTile& tile : cuda::product_tiles(c.follow)) {
+    EXPECT_TRUE(first == run(c, d, c.rows, tile)) << "tile of " << tile.rows << " x " << tile.columns << ", cluster of "
+                                                  << tile.cluster_rows << " x " << tile.cluster_columns;
   }
   // The first rows alone have the bits that they have among all.
   const std::int64_t few = (c.rows + 2) / 3;
@@ -191,6 +210,11 @@ TEST(CudaProduct, AgreesWithDoubleAndWithItself) {
   check({257, 512, 1024, Follow::add, true});
   check({3000, 1024, 256, Follow::add, true});
   check({33, 72, 520, Follow::add, true, 2});
+  check({346, 1024, 512, Follow::store, false, 1, 64});
+  check({346, 1000, 512, Follow::store, true, 2, 8});
+  check({700, 1024, 192, Follow::store, true, 2, 0, 500});
+  check({700, 256, 192, Follow::add, true, 2, 0, 699});
+  check({300, 320, 192, Follow::swiglu, false, 2, 0, 257});
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "backend/cuda/lanes.cuh"
+#include "backend/cuda/launch.h"
 
 namespace clef::cuda {
 namespace {
@@ -35,6 +36,8 @@ __device__ float* partial_of(const AttentionF32Args& args, std::int64_t slot, in
 }
 
 __global__ void __launch_bounds__(kThreads) attention(const AttentionF32Args args, std::int64_t first_tile) {
+  let_next_start();
+  wait_for_inputs();
   extern __shared__ float memory[];
   const int d = args.head_dim, key_stride = d + 1;  // odd: lanes reading one feature of 32 keys meet 32 banks
   float* queries = memory;                          // [kWarps, d], scaled
@@ -123,6 +126,8 @@ __global__ void __launch_bounds__(kThreads) attention(const AttentionF32Args arg
 
 // A warp a query and head. The greatest logit of all is found first, so each part is scaled once.
 __global__ void __launch_bounds__(kThreads) merge(const AttentionF32Args args, std::int64_t first_tile) {
+  let_next_start();
+  wait_for_inputs();
   Tile tile;
   if (!find_tile(args.cu_queries, args.segments, kWarps, first_tile + blockIdx.x, tile)) return;
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, head = blockIdx.y, d = args.head_dim;
@@ -175,20 +180,20 @@ cudaError_t launch_attention_f32(const AttentionF32Args& args, cudaStream_t stre
   const std::int64_t tiles = most_tiles(args.queries, args.segments, kWarps);
   const auto heads = static_cast<unsigned>(args.heads);
   if (args.partials == nullptr) {
-    attention<<<dim3(static_cast<unsigned>(tiles), heads), kThreads, static_cast<std::size_t>(bytes), stream>>>(args,
-                                                                                                                0);
-    return cudaGetLastError();
+    return Launch(dim3(static_cast<unsigned>(tiles), heads), kThreads, static_cast<std::size_t>(bytes), stream)
+        .run(attention, args, 0);
   }
   // The longest segment decides how many parts there can be; blocks of parts that a segment does not have end at once.
   const std::int64_t parts =
       std::min<std::int64_t>(kAttentionF32Parts, (args.keys + kFewestPartKeys - 1) / kFewestPartKeys);
   for (std::int64_t first = 0; first < tiles; first += kTilesAtOnce) {
     const auto count = static_cast<unsigned>(std::min(kTilesAtOnce, tiles - first));
-    attention<<<dim3(count, heads, static_cast<unsigned>(std::max(parts, std::int64_t{1}))), kThreads,
-                static_cast<std::size_t>(bytes), stream>>>(args, first);
-    merge<<<dim3(count, heads), kThreads, 0, stream>>>(args, first);
+    const dim3 grid(count, heads, static_cast<unsigned>(std::max(parts, std::int64_t{1})));
+    cudaError_t error = Launch(grid, kThreads, static_cast<std::size_t>(bytes), stream).run(attention, args, first);
+    if (error == cudaSuccess) error = Launch(dim3(count, heads), kThreads, 0, stream).run(merge, args, first);
+    if (error != cudaSuccess) return error;
   }
-  return cudaGetLastError();
+  return cudaSuccess;
 }
 
 }  // namespace clef::cuda

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/attention.h"
 #include "backend/cuda/attention_sm90.cuh"
+#include "backend/cuda/launch.h"
 #include "backend/cuda/tensor_map.h"
 
 namespace clef::cuda {
@@ -69,9 +70,9 @@ cudaError_t launch(Params& params, int tokens, cudaStream_t stream) {
   while (together % 2 == 0 && of_a_head * together > kCachedBytes) together /= 2;
   params.pass = together * params.group;
   const bool long_tiles = together < kv_heads;
-  kernel<<<static_cast<unsigned>(long_tiles ? tiles : std::min(tiles, multiprocessors())), C::kThreads, kBytes,
-           stream>>>(params);
-  return cudaGetLastError();
+  return Launch(static_cast<unsigned>(long_tiles ? tiles : std::min(tiles, multiprocessors())), C::kThreads, kBytes,
+                stream)
+      .run(kernel, params);
 }
 
 }  // namespace

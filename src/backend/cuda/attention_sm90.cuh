@@ -15,6 +15,7 @@
 
 #include "backend/cuda/attention_tile.cuh"
 #include "backend/cuda/attention_wgmma.cuh"
+#include "backend/cuda/launch.h"
 #include "backend/cuda/tile.cuh"
 
 namespace clef::cuda::sm90 {
@@ -515,6 +516,7 @@ template <typename C>
 __global__ void __launch_bounds__(C::kThreads, 1) attention_kernel(const __grid_constant__ Params params) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(1024) std::uint8_t memory[];
+  let_next_start();
   auto& shared = *reinterpret_cast<Shared<C>*>(memory);
   const int warp = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarpSize, 0);
   if (threadIdx.x == 0) {
@@ -534,6 +536,7 @@ __global__ void __launch_bounds__(C::kThreads, 1) attention_kernel(const __grid_
     barrier_init_done();
   }
   __syncthreads();
+  wait_for_inputs();
 
   if (warp < kWarpgroup / kWarpSize) {
     if constexpr (C::kWorkers > 1) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(C::kFetchRegisters));

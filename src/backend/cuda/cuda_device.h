@@ -15,7 +15,7 @@ namespace clef {
 struct CudaOptions {
   int index = 0;                    // among the GPUs that CUDA shows
   int num_threads = 0;              // that copy weights; 0: one for each CPU this process may use
-  std::int64_t precise_layers = 4;  // first layers that keep f32 activations
+  std::int64_t precise_layers = 8;  // first layers that keep f32 activations
   DType activation = DType::f16;    // f32: every product in two planes; slow, and as exact as the CPU
 };
 

@@ -11,6 +11,7 @@
 #include "backend/cuda/delta_net_f32_tile.cuh"
 #include "backend/cuda/delta_net_prepare.cuh"
 #include "backend/cuda/delta_net_wgmma.cuh"
+#include "backend/cuda/launch.h"
 
 namespace clef::cuda {
 namespace {
@@ -164,6 +165,8 @@ __device__ void prepare(const DeltaNetF32Args& args, const Tensors& to) {
 
 __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
     delta_net_f32_prepare_kernel(const __grid_constant__ DeltaNetF32Args args, const Tensors to) {
+  let_next_start();
+  wait_for_inputs();
   if (kHasWarpgroupProducts) {
     prepare(args, to);
   } else {
@@ -179,9 +182,8 @@ cudaError_t launch_delta_net_f32_prepare(const DeltaNetF32Args& args, cudaStream
   if (status != cudaSuccess) return status;
   const dim3 grid(static_cast<unsigned>(args.value_heads),
                   static_cast<unsigned>(slot_count(args.tokens, args.sequences)));
-  delta_net_f32_prepare_kernel<<<grid, kThreads, sizeof(Shared), stream>>>(
-      args, Tensors{key_planes(args), chunk_records(args)});
-  return cudaGetLastError();
+  return Launch(grid, kThreads, sizeof(Shared), stream)
+      .run(delta_net_f32_prepare_kernel, args, Tensors{key_planes(args), chunk_records(args)});
 }
 
 }  // namespace clef::cuda

@@ -17,6 +17,7 @@
 #include "backend/cuda/delta_net_f32_tile.cuh"
 #include "backend/cuda/delta_net_split.cuh"
 #include "backend/cuda/delta_net_wgmma.cuh"
+#include "backend/cuda/launch.h"
 
 namespace clef::cuda {
 namespace {
@@ -279,6 +280,8 @@ __device__ __forceinline__ void scan(const DeltaNetF32Args& args, const Tensors&
 
 __global__ void __launch_bounds__(kThreads, 1)
     delta_net_f32_scan_kernel(const __grid_constant__ DeltaNetF32Args args, const Tensors from) {
+  let_next_start();
+  wait_for_inputs();
   if (kHasWarpgroupProducts) {
     scan(args, from);
   } else {
@@ -294,8 +297,8 @@ cudaError_t launch_delta_net_f32_scan(const DeltaNetF32Args& args, cudaStream_t 
       cudaFuncSetAttribute(delta_net_f32_scan_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   if (status != cudaSuccess) return status;
   const dim3 grid(static_cast<unsigned>(args.value_heads * kBlocksPerHead), static_cast<unsigned>(args.sequences));
-  delta_net_f32_scan_kernel<<<grid, kThreads, kBytes, stream>>>(args, Tensors{key_planes(args), chunk_records(args)});
-  return cudaGetLastError();
+  return Launch(grid, kThreads, kBytes, stream)
+      .run(delta_net_f32_scan_kernel, args, Tensors{key_planes(args), chunk_records(args)});
 }
 
 }  // namespace clef::cuda

@@ -8,6 +8,7 @@
 #include "backend/cuda/delta_net_prepare.cuh"
 #include "backend/cuda/delta_net_tile.cuh"
 #include "backend/cuda/delta_net_wgmma.cuh"
+#include "backend/cuda/launch.h"
 
 namespace clef::cuda {
 namespace {
@@ -118,6 +119,8 @@ __device__ void prepare(const DeltaNetArgs& args) {
 }
 
 __global__ void __launch_bounds__(kThreads, 5) delta_net_prepare_kernel(const __grid_constant__ DeltaNetArgs args) {
+  let_next_start();
+  wait_for_inputs();
   if (kHasWarpgroupProducts) {
     prepare(args);
   } else {
@@ -133,8 +136,7 @@ cudaError_t launch_delta_net_prepare(const DeltaNetArgs& args, cudaStream_t stre
   if (status != cudaSuccess) return status;
   const dim3 grid(static_cast<unsigned>(args.value_heads),
                   static_cast<unsigned>(slot_count(args.tokens, args.sequences)));
-  delta_net_prepare_kernel<<<grid, kThreads, sizeof(Shared), stream>>>(args);
-  return cudaGetLastError();
+  return Launch(grid, kThreads, sizeof(Shared), stream).run(delta_net_prepare_kernel, args);
 }
 
 }  // namespace clef::cuda

@@ -17,6 +17,7 @@
 #include "backend/cuda/delta_net_common.cuh"
 #include "backend/cuda/delta_net_tile.cuh"
 #include "backend/cuda/delta_net_wgmma.cuh"
+#include "backend/cuda/launch.h"
 
 namespace clef::cuda {
 namespace {
@@ -365,6 +366,8 @@ __device__ __forceinline__ void scan(const DeltaNetArgs& args) {
 template <int kGroups>
 __global__ void __launch_bounds__((1 + kGroups) * kGroupThreads, 1)
     delta_net_scan_kernel(const __grid_constant__ DeltaNetArgs args) {
+  let_next_start();
+  wait_for_inputs();
   if (kHasWarpgroupProducts) {
     scan<kGroups>(args);
   } else {
@@ -381,8 +384,7 @@ cudaError_t launch(const DeltaNetArgs& args, cudaStream_t stream) {
     return status;
   }
   const dim3 grid(static_cast<unsigned>(args.value_heads * (2 / kGroups)), static_cast<unsigned>(args.sequences));
-  kernel<<<grid, (1 + kGroups) * kGroupThreads, kBytes, stream>>>(args);
-  return cudaGetLastError();
+  return Launch(grid, (1 + kGroups) * kGroupThreads, kBytes, stream).run(kernel, args);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "backend/cuda/few_rows.h"
 
 #include "backend/cuda/lanes.cuh"
+#include "backend/cuda/launch.h"
 
 namespace clef::cuda {
 namespace {
@@ -24,6 +25,8 @@ __device__ float follow(float value, Follow kind) {
 }
 
 __global__ void __launch_bounds__(kThreads) few_rows(const FewRowsArgs args) {
+  let_next_start();
+  wait_for_inputs();
   extern __shared__ float4 memory[];
   const int words = static_cast<int>(args.depth / kWord);
   const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.y) * kRows;
@@ -93,8 +96,7 @@ cudaError_t launch_few_rows(const FewRowsArgs& args, cudaStream_t stream) {
   }
   const unsigned column_blocks = blocks(args.columns, kWarps);
   const dim3 grid(column_blocks < 264U ? column_blocks : 264U, blocks(args.rows, kRows));
-  few_rows<<<grid, kThreads, static_cast<std::size_t>(bytes), stream>>>(args);
-  return cudaGetLastError();
+  return Launch(grid, kThreads, static_cast<std::size_t>(bytes), stream).run(few_rows, args);
 }
 
 }  // namespace clef::cuda

@@ -8,6 +8,7 @@
 #include "backend/cuda/delta_net.h"
 #include "backend/cuda/delta_net_common.cuh"
 #include "backend/cuda/delta_net_f32.h"
+#include "backend/cuda/launch.h"
 
 namespace clef::cuda {
 namespace {
@@ -47,6 +48,8 @@ __device__ void saturate_and_flag(const GatedRmsNormF32Args& /*args*/, Bits8<flo
 
 template <typename Args>
 __global__ void __launch_bounds__(kThreads) gated_rms_norm_kernel(const Args args, unsigned rows) {
+  let_next_start();
+  wait_for_inputs();
   using T = Activation<Args>;
   const unsigned row = blockIdx.x * kRowsPerBlock + threadIdx.x / kLanesPerHead;
   const bool idle = row >= rows;  // stays, for the shuffles
@@ -72,8 +75,7 @@ cudaError_t launch(const Args& args, cudaStream_t stream) {
   if (rows == 0) return cudaSuccess;
   if (args.z_stride % kAligned != 0 || rows > std::numeric_limits<int>::max()) return cudaErrorInvalidValue;
   const auto blocks = static_cast<unsigned>((rows + kRowsPerBlock - 1) / kRowsPerBlock);
-  gated_rms_norm_kernel<<<blocks, kThreads, 0, stream>>>(args, static_cast<unsigned>(rows));
-  return cudaGetLastError();
+  return Launch(blocks, kThreads, 0, stream).run(gated_rms_norm_kernel<Args>, args, static_cast<unsigned>(rows));
 }
 
 }  // namespace

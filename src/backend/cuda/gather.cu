@@ -2,6 +2,7 @@
 // Arithmetic: f32, each element in one thread, sums in ascending order.
 // Bound:      memory.
 #include "backend/cuda/lanes.cuh"
+#include "backend/cuda/launch.h"
 #include "backend/cuda/run.h"
 
 namespace clef::cuda {
@@ -24,11 +25,15 @@ void by_grid_rows(std::int64_t rows, Launch launch) {
 
 __global__ void __launch_bounds__(kThreads)
     embed(Matrix<float> y, const int* ids, const __half* table, float scale, std::int64_t first) {
+  let_next_start();
+  wait_for_inputs();
   const std::int64_t r = first + blockIdx.y, c = column();
   if (c < y.cols) y.row(r)[c] = __half2float(table[ids[r] * y.cols + c]) * scale;
 }
 
 __global__ void __launch_bounds__(kThreads) span_mean(Matrix<float> y, Matrix<const float> x, const int* spans) {
+  let_next_start();
+  wait_for_inputs();
   const std::int64_t r = blockIdx.y, c = column();
   if (c >= y.cols) return;
   const int first = spans[2 * r], count = spans[2 * r + 1];
@@ -39,6 +44,8 @@ __global__ void __launch_bounds__(kThreads) span_mean(Matrix<float> y, Matrix<co
 
 __global__ void __launch_bounds__(kThreads)
     embed_mean(Matrix<float> y, const int* ids, const int* spans, const __half* table, float scale) {
+  let_next_start();
+  wait_for_inputs();
   const std::int64_t r = blockIdx.y, c = column();
   if (c >= y.cols) return;
   const int first = spans[2 * r], count = spans[2 * r + 1];
@@ -50,12 +57,16 @@ __global__ void __launch_bounds__(kThreads)
 template <typename From>
 __global__ void __launch_bounds__(kThreads)
     add_rows(Matrix<float> y, Matrix<const From> x, const int* index, float scale) {
+  let_next_start();
+  wait_for_inputs();
   const std::int64_t r = blockIdx.y, c = column();
   if (c < y.cols) y.row(r)[c] += to_float(x.row(index == nullptr ? r : index[r])[c]) * scale;
 }
 
 __global__ void __launch_bounds__(kThreads)
     put_rows(Matrix<float> y, Matrix<const float> x, const int* index, std::int64_t first) {
+  let_next_start();
+  wait_for_inputs();
   const std::int64_t r = first + blockIdx.y, c = column();
   if (c < y.cols) y.row(index[r])[c] = x.row(r)[c];
 }
@@ -63,6 +74,8 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     add_interpolated(Matrix<float> y, const __half* table, float scale, Matrix<const int> taps,
                      Matrix<const float> weights, std::int64_t first) {
+  let_next_start();
+  wait_for_inputs();
   const std::int64_t r = first + blockIdx.y, c = column();
   if (c >= y.cols) return;
   float value = y.row(r)[c];
@@ -76,6 +89,8 @@ __global__ void __launch_bounds__(kThreads)
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     rope(Matrix<T> x, Matrix<const float> cos, Matrix<const float> sin, std::int64_t first) {
+  let_next_start();
+  wait_for_inputs();
   const std::int64_t r = first + blockIdx.y, p = column(), pairs = cos.cols;
   if (p >= x.cols / 2) return;
   T* head = x.row(r) + p / pairs * 2 * pairs;
@@ -92,53 +107,56 @@ const __half* halves(const Tensor& t) { return reinterpret_cast<const __half*>(t
 
 void run(const Embed& op, Context& context) {
   by_grid_rows(op.y.rows, [&](std::int64_t first, unsigned rows) {
-    embed<<<dim3(blocks(op.y.cols, kThreads), rows), kThreads, 0, context.stream>>>(
-        matrix<float>(op.y), ints(op.ids), halves(op.table), scale_of(op.table), first);
+    context.check(Launch(dim3(blocks(op.y.cols, kThreads), rows), kThreads, 0, context.stream)
+                      .run(embed, matrix<float>(op.y), ints(op.ids), halves(op.table), scale_of(op.table), first),
+                  "embed");
   });
-  context.check(cudaGetLastError(), "embed");
 }
 
 void run(const SpanMean& op, Context& context) {
   if (op.y.rows == 0) return;
-  span_mean<<<grid_of(op.y), kThreads, 0, context.stream>>>(matrix<float>(op.y), matrix<const float>(op.x),
-                                                            ints(op.spans));
-  context.check(cudaGetLastError(), "span_mean");
+  context.check(Launch(grid_of(op.y), kThreads, 0, context.stream)
+                    .run(span_mean, matrix<float>(op.y), matrix<const float>(op.x), ints(op.spans)),
+                "span_mean");
 }
 
 void run(const EmbedMean& op, Context& context) {
   if (op.y.rows == 0) return;
-  embed_mean<<<grid_of(op.y), kThreads, 0, context.stream>>>(matrix<float>(op.y), ints(op.ids), ints(op.spans),
-                                                             halves(op.table), scale_of(op.table));
-  context.check(cudaGetLastError(), "embed_mean");
+  context.check(
+      Launch(grid_of(op.y), kThreads, 0, context.stream)
+          .run(embed_mean, matrix<float>(op.y), ints(op.ids), ints(op.spans), halves(op.table), scale_of(op.table)),
+      "embed_mean");
 }
 
 void run(const AddRows& op, Context& context) {
   if (op.y.rows == 0) return;
   if (op.x.dtype == DType::f32) {
-    add_rows<float><<<grid_of(op.y), kThreads, 0, context.stream>>>(matrix<float>(op.y), matrix<const float>(op.x),
-                                                                    ints(op.index), 1.0F);
+    context.check(Launch(grid_of(op.y), kThreads, 0, context.stream)
+                      .run(add_rows<float>, matrix<float>(op.y), matrix<const float>(op.x), ints(op.index), 1.0F),
+                  "add_rows");
   } else {
-    add_rows<__half><<<grid_of(op.y), kThreads, 0, context.stream>>>(matrix<float>(op.y), matrix<const __half>(op.x),
-                                                                     ints(op.index), scale_of(op.x));
+    context.check(
+        Launch(grid_of(op.y), kThreads, 0, context.stream)
+            .run(add_rows<__half>, matrix<float>(op.y), matrix<const __half>(op.x), ints(op.index), scale_of(op.x)),
+        "add_rows");
   }
-  context.check(cudaGetLastError(), "add_rows");
 }
 
 void run(const PutRows& op, Context& context) {
   by_grid_rows(op.x.rows, [&](std::int64_t first, unsigned rows) {
-    put_rows<<<dim3(blocks(op.y.cols, kThreads), rows), kThreads, 0, context.stream>>>(
-        matrix<float>(op.y), matrix<const float>(op.x), ints(op.index), first);
+    context.check(Launch(dim3(blocks(op.y.cols, kThreads), rows), kThreads, 0, context.stream)
+                      .run(put_rows, matrix<float>(op.y), matrix<const float>(op.x), ints(op.index), first),
+                  "put_rows");
   });
-  context.check(cudaGetLastError(), "put_rows");
 }
 
 void run(const AddInterpolated& op, Context& context) {
   by_grid_rows(op.y.rows, [&](std::int64_t first, unsigned rows) {
-    add_interpolated<<<dim3(blocks(op.y.cols, kThreads), rows), kThreads, 0, context.stream>>>(
-        matrix<float>(op.y), halves(op.table), scale_of(op.table), matrix<const int>(op.taps),
-        matrix<const float>(op.weights), first);
+    context.check(Launch(dim3(blocks(op.y.cols, kThreads), rows), kThreads, 0, context.stream)
+                      .run(add_interpolated, matrix<float>(op.y), halves(op.table), scale_of(op.table),
+                           matrix<const int>(op.taps), matrix<const float>(op.weights), first),
+                  "add_interpolated");
   });
-  context.check(cudaGetLastError(), "add_interpolated");
 }
 
 void run(const Rope& op, Context& context) {
@@ -146,11 +164,11 @@ void run(const Rope& op, Context& context) {
     const dim3 grid(blocks(op.x.cols / 2, kThreads), rows);
     by_type(op.x.dtype, [&](auto zero) {
       using T = decltype(zero);
-      rope<T><<<grid, kThreads, 0, context.stream>>>(matrix<T>(op.x), matrix<const float>(op.cos),
-                                                     matrix<const float>(op.sin), first);
+      context.check(Launch(grid, kThreads, 0, context.stream)
+                        .run(rope<T>, matrix<T>(op.x), matrix<const float>(op.cos), matrix<const float>(op.sin), first),
+                    "rope");
     });
   });
-  context.check(cudaGetLastError(), "rope");
 }
 
 }  // namespace clef::cuda

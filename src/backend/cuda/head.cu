@@ -2,6 +2,7 @@
 // Arithmetic: f32; strided partial sums a thread, butterfly in the warp, warps in index order.
 // Schedule:   one block a question or an option; small beside everything else.
 #include "backend/cuda/lanes.cuh"
+#include "backend/cuda/launch.h"
 #include "backend/cuda/run.h"
 
 namespace clef::cuda {
@@ -14,6 +15,8 @@ constexpr int kHeldColumns = 8;  // a thread: widths up to 2,048
 // The softmax over options is taken as they come: sums so far are scaled down whenever a larger logit appears.
 __global__ void __launch_bounds__(kThreads)
     option_summary(Matrix<float> z, Matrix<const float> options, Matrix<const float> fields, const int* cu_options) {
+  let_next_start();
+  wait_for_inputs();
   const std::int64_t q = blockIdx.x;
   const float* field = fields.row(q);
   const float scale = 1.0F / sqrtf(static_cast<float>(options.cols));
@@ -43,6 +46,8 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void __launch_bounds__(kThreads)
     scorer_features(Matrix<float> y, Matrix<const float> fields, Matrix<const float> options, const int* questions) {
+  let_next_start();
+  wait_for_inputs();
   const std::int64_t k = blockIdx.x, width = options.cols;
   const float* field = fields.row(questions[k]);
   const float* option = options.row(k);
@@ -63,6 +68,8 @@ struct Logits {
 };
 
 __global__ void __launch_bounds__(kThreads) option_logits(Logits op) {
+  let_next_start();
+  wait_for_inputs();
   const std::int64_t k = blockIdx.x, q = op.question_of_option[k];
   const float *lexical = op.lexical.row(k), *question = op.question.row(q), *last = op.last.row(q);
   float dot = 0, lexical_squares = 0, query_squares = 0;
@@ -103,26 +110,29 @@ void run(const OptionSummary& op, Context& context) {
                         fmt::format("cuda: a head {} wide: expected at most {}", op.z.cols, kThreads * kHeldColumns)});
     return;
   }
-  option_summary<<<static_cast<unsigned>(op.z.rows), kThreads, 0, context.stream>>>(
-      matrix<float>(op.z), matrix<const float>(op.options), matrix<const float>(op.fields), ints(op.cu_options));
-  context.check(cudaGetLastError(), "option_summary");
+  context.check(Launch(static_cast<unsigned>(op.z.rows), kThreads, 0, context.stream)
+                    .run(option_summary, matrix<float>(op.z), matrix<const float>(op.options),
+                         matrix<const float>(op.fields), ints(op.cu_options)),
+                "option_summary");
 }
 
 void run(const ScorerFeatures& op, Context& context) {
   if (op.y.rows == 0) return;
-  scorer_features<<<static_cast<unsigned>(op.y.rows), kThreads, 0, context.stream>>>(
-      matrix<float>(op.y), matrix<const float>(op.fields), matrix<const float>(op.options),
-      ints(op.question_of_option));
-  context.check(cudaGetLastError(), "scorer_features");
+  context.check(Launch(static_cast<unsigned>(op.y.rows), kThreads, 0, context.stream)
+                    .run(scorer_features, matrix<float>(op.y), matrix<const float>(op.fields),
+                         matrix<const float>(op.options), ints(op.question_of_option)),
+                "scorer_features");
 }
 
 void run(const OptionLogits& op, Context& context) {
   if (op.logits.rows == 0) return;
-  option_logits<<<static_cast<unsigned>(op.logits.rows), kThreads, 0, context.stream>>>(
-      {matrix<float>(op.logits).data, matrix<const float>(op.lexical), matrix<const float>(op.question),
-       matrix<const float>(op.last), matrix<const float>(op.fields), matrix<const float>(op.options),
-       matrix<const float>(op.residual), ints(op.question_of_option), op.prior_scale, op.joint_scale, op.gate});
-  context.check(cudaGetLastError(), "option_logits");
+  context.check(Launch(static_cast<unsigned>(op.logits.rows), kThreads, 0, context.stream)
+                    .run(option_logits, Logits{matrix<float>(op.logits).data, matrix<const float>(op.lexical),
+                                               matrix<const float>(op.question), matrix<const float>(op.last),
+                                               matrix<const float>(op.fields), matrix<const float>(op.options),
+                                               matrix<const float>(op.residual), ints(op.question_of_option),
+                                               op.prior_scale, op.joint_scale, op.gate}),
+                "option_logits");
 }
 
 }  // namespace clef::cuda

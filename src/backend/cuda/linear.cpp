@@ -18,33 +18,46 @@ namespace {
 constexpr std::int64_t kPlaneRows = 32768;
 constexpr std::int64_t kPlaneStep = 64;  // a plane's depth is a multiple of it
 
+// The product with weights that follow each other in memory, into columns of y.
+void launch_columns(const ProductOp& op, ProductArgs args, const Tensor& w, const Tensor& y, std::int64_t column,
+                    Context& context) {
+  args.w = reinterpret_cast<const __half*>(w.address());
+  args.alpha = scale_of(w) * op.alpha;
+  args.columns = w.rows - args.gate_columns;
+  args.y = y.address() + column * static_cast<std::int64_t>(size_of(y.dtype));
+  args.y_stride = y.stride;
+  args.y_is_f32 = y.dtype == DType::f32;
+  if (op.bias) args.bias = floats(op.bias) + column;
+  context.check(launch_product_sm90(args, context.stream), "a product");
+}
+
 void launch(const ProductOp& op, ProductArgs args, Context& context) {
   args.rows = op.y.rows;
   args.depth = op.x.cols;
-  args.y_stride = op.y.stride;
-  args.y_is_f32 = op.y.dtype == DType::f32;
   args.follow = op.follow;
-  args.bias = floats(op.bias);
   if (op.follow == Follow::swiglu) {
-    args.w = reinterpret_cast<const __half*>(op.weights[0].address());
     args.w_up = reinterpret_cast<const __half*>(op.weights[1].address());
     CHECK(scale_of(op.weights[0]) == scale_of(op.weights[1]));
-    args.alpha = scale_of(op.weights[0]);
-    args.columns = op.y.cols;
-    args.y = op.y.address();
-    context.check(launch_product_sm90(args, context.stream), "a product");
-    return;
+    return launch_columns(op, args, op.weights[0], op.y, 0, context);
   }
-  std::int64_t column = 0;
-  for (const Tensor& w : joined(op.weights)) {
-    args.w = reinterpret_cast<const __half*>(w.address());
-    args.alpha = scale_of(w) * op.alpha;
-    args.columns = w.rows;
-    args.y = op.y.address() + column * static_cast<std::int64_t>(size_of(op.y.dtype));
-    if (op.bias) args.bias = floats(op.bias) + column;
-    context.check(launch_product_sm90(args, context.stream), "a product");
-    column += w.rows;
+  std::vector<Tensor> all = op.weights;
+  all.insert(all.end(), op.gate_weights.begin(), op.gate_weights.end());
+  const std::vector<Tensor> whole = joined(all);
+  if (op.gates && whole.size() == 1) {
+    args.gates = reinterpret_cast<float*>(op.gates.address());
+    args.gates_stride = op.gates.stride;
+    args.gate_columns = op.gates.cols;
+    return launch_columns(op, args, whole.front(), op.y, 0, context);
   }
+  const auto side_by_side = [&](const Tensor& y, const std::vector<Tensor>& weights) {
+    std::int64_t column = 0;
+    for (const Tensor& w : joined(weights)) {
+      launch_columns(op, args, w, y, column, context);
+      column += w.rows;
+    }
+  };
+  side_by_side(op.y, op.weights);
+  side_by_side(op.gates, op.gate_weights);
 }
 
 bool is_gelu(Follow follow) { return follow == Follow::gelu_erf || follow == Follow::gelu_tanh; }
@@ -61,15 +74,21 @@ void run_hopper(ProductOp op, Context& context) {
   const std::int64_t depth = (op.x.cols + kPlaneStep - 1) / kPlaneStep * kPlaneStep;
   for (std::int64_t first = 0; first < op.y.rows && !context.failed(); first += kPlaneRows) {
     const std::int64_t rows = std::min(kPlaneRows, op.y.rows - first);
-    const Planes planes = make_planes(op.x.row_range(first, rows), rows, depth, context);
+    const int* precise = op.precise ? reinterpret_cast<const int*>(op.precise.address()) + first : nullptr;
+    const Planes planes = make_planes(op.x.row_range(first, rows), rows, depth, precise, context);
     if (context.failed()) return;
     ProductOp part = op;
     part.y = op.y.row_range(first, rows);
     part.x = op.x.row_range(first, rows);
-    launch(
-        part,
-        {.x = planes.values, .x_stride = 2 * depth, .planes = 2, .plane_depth = depth, .row_scale = planes.row_scale},
-        context);
+    if (op.gates) part.gates = op.gates.row_range(first, rows);
+    launch(part,
+           {.x = planes.values,
+            .x_stride = 2 * depth,
+            .planes = 2,
+            .plane_depth = depth,
+            .row_scale = planes.row_scale,
+            .precise = precise},
+           context);
   }
 }
 
@@ -119,12 +138,12 @@ std::vector<Tensor> joined(const std::vector<Tensor>& weights) {
   return result;
 }
 
-Planes make_planes(const Tensor& x, std::int64_t rows, std::int64_t depth, Context& context) {
+Planes make_planes(const Tensor& x, std::int64_t rows, std::int64_t depth, const int* precise, Context& context) {
   Planes planes{.values = nullptr, .row_scale = nullptr, .rows = rows, .depth = depth};
   planes.values = context.planes.get<__half>(rows * (2 * depth + 2), context);
   if (context.failed()) return planes;
   planes.row_scale = reinterpret_cast<float*>(planes.values + rows * 2 * depth);
-  split(planes, x, context);
+  split(planes, x, precise, context);
   return planes;
 }
 
@@ -132,10 +151,23 @@ void run(const Linear& op, Context& context) {
   run_product({.y = op.y, .x = op.x, .weights = {op.w}, .bias = op.bias, .few = op.items}, context);
 }
 void run(const Projections& op, Context& context) {
-  run_product({.y = op.y, .x = op.x, .weights = parts(op)}, context);
+  ProductOp product{.y = op.y, .x = op.x, .weights = parts(op), .precise = op.precise};
+  if (context.is_hopper) {
+    product.gates = op.gates;
+    product.gate_weights = gate_parts(op);
+    return run_product(product, context);
+  }
+  run_product(product, context);
+  if (op.gates) run_product({.y = op.gates, .x = op.x, .weights = gate_parts(op)}, context);
 }
 void run(const LinearAdd& op, Context& context) {
-  run_product({.y = op.y, .x = op.x, .weights = {op.w}, .bias = op.bias, .follow = Follow::add, .few = op.items},
+  run_product({.y = op.y,
+               .x = op.x,
+               .weights = {op.w},
+               .bias = op.bias,
+               .follow = Follow::add,
+               .precise = op.precise,
+               .few = op.items},
               context);
 }
 void run(const LinearGelu& op, Context& context) {
@@ -143,7 +175,8 @@ void run(const LinearGelu& op, Context& context) {
   run_product({.y = op.y, .x = op.x, .weights = {op.w}, .bias = op.bias, .follow = follow, .few = op.items}, context);
 }
 void run(const LinearSwiglu& op, Context& context) {
-  run_product({.y = op.y, .x = op.x, .weights = {op.gate, op.up}, .follow = Follow::swiglu}, context);
+  run_product({.y = op.y, .x = op.x, .weights = {op.gate, op.up}, .follow = Follow::swiglu, .precise = op.precise},
+              context);
 }
 
 void run(const PatchEmbed& op, Context& context) {

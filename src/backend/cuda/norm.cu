@@ -7,6 +7,7 @@
 #include "backend/cuda/delta_net.h"
 #include "backend/cuda/delta_net_f32.h"
 #include "backend/cuda/lanes.cuh"
+#include "backend/cuda/launch.h"
 #include "backend/cuda/run.h"
 
 namespace clef::cuda {
@@ -36,6 +37,8 @@ __device__ void store4<__half>(__half* to, float a, float b, float c, float d) {
 // Rows of cols / 4 words, cols a multiple of 4 and at most 4 * kThreads * kHeldWords.
 template <typename T>
 __global__ void __launch_bounds__(kThreads) rms_norm(Matrix<T> y, Matrix<const float> x, const float* gain, float eps) {
+  let_next_start();
+  wait_for_inputs();
   const float4* from = reinterpret_cast<const float4*>(x.row(blockIdx.x));
   const int words = static_cast<int>(x.cols / 4);
   float4 held[kHeldWords];
@@ -61,6 +64,8 @@ __global__ void __launch_bounds__(kThreads) rms_norm(Matrix<T> y, Matrix<const f
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     layer_norm(Matrix<T> y, Matrix<const float> x, const float* gain, const float* bias, float eps) {
+  let_next_start();
+  wait_for_inputs();
   const float4* from = reinterpret_cast<const float4*>(x.row(blockIdx.x));
   const int words = static_cast<int>(x.cols / 4);
   const auto n = static_cast<float>(x.cols);
@@ -129,6 +134,8 @@ template <typename T>
 __global__ void __launch_bounds__(kThreads)
     qk_norm_rope(Matrix<T> q, Matrix<T> k, Matrix<const T> q_gate, Matrix<const T> k_raw, const float* q_gain,
                  const float* k_gain, Matrix<const float> cos, Matrix<const float> sin, int head_dim, float eps) {
+  let_next_start();
+  wait_for_inputs();
   const std::int64_t q_heads = q.cols / head_dim, heads = q_heads + k.cols / head_dim;
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * (kThreads / kWarp) + threadIdx.x / kWarp;
   if (index >= q.rows * heads) return;
@@ -157,21 +164,22 @@ void run(const RmsNorm& op, Context& context) {
   if (op.x.rows == 0 || !fits_words(op.x, context, "rms_norm")) return;
   by_type(op.y.dtype, [&](auto zero) {
     using T = decltype(zero);
-    rms_norm<T><<<static_cast<unsigned>(op.x.rows), kThreads, 0, context.stream>>>(
-        matrix<T>(op.y), matrix<const float>(op.x), matrix<const float>(op.gain).data, op.eps);
+    context.check(
+        Launch(static_cast<unsigned>(op.x.rows), kThreads, 0, context.stream)
+            .run(rms_norm<T>, matrix<T>(op.y), matrix<const float>(op.x), matrix<const float>(op.gain).data, op.eps),
+        "rms_norm");
   });
-  context.check(cudaGetLastError(), "rms_norm");
 }
 
 void run(const LayerNorm& op, Context& context) {
   if (op.x.rows == 0 || !fits_words(op.x, context, "layer_norm")) return;
   by_type(op.y.dtype, [&](auto zero) {
     using T = decltype(zero);
-    layer_norm<T><<<static_cast<unsigned>(op.x.rows), kThreads, 0, context.stream>>>(
-        matrix<T>(op.y), matrix<const float>(op.x), matrix<const float>(op.gain).data,
-        matrix<const float>(op.bias).data, op.eps);
+    context.check(Launch(static_cast<unsigned>(op.x.rows), kThreads, 0, context.stream)
+                      .run(layer_norm<T>, matrix<T>(op.y), matrix<const float>(op.x), matrix<const float>(op.gain).data,
+                           matrix<const float>(op.bias).data, op.eps),
+                  "layer_norm");
   });
-  context.check(cudaGetLastError(), "layer_norm");
 }
 
 void run(const GatedRmsNorm& op, Context& context) {
@@ -208,12 +216,13 @@ void run(const QkNormRope& op, Context& context) {
   }
   by_type(op.q.dtype, [&](auto zero) {
     using T = decltype(zero);
-    qk_norm_rope<T><<<blocks(heads, kThreads / kWarp), kThreads, 0, context.stream>>>(
-        matrix<T>(op.q), matrix<T>(op.k), matrix<const T>(op.q_gate), matrix<const T>(op.k_raw),
-        matrix<const float>(op.q_gain).data, matrix<const float>(op.k_gain).data, matrix<const float>(op.cos),
-        matrix<const float>(op.sin), static_cast<int>(d), op.eps);
+    context.check(
+        Launch(blocks(heads, kThreads / kWarp), kThreads, 0, context.stream)
+            .run(qk_norm_rope<T>, matrix<T>(op.q), matrix<T>(op.k), matrix<const T>(op.q_gate),
+                 matrix<const T>(op.k_raw), matrix<const float>(op.q_gain).data, matrix<const float>(op.k_gain).data,
+                 matrix<const float>(op.cos), matrix<const float>(op.sin), static_cast<int>(d), op.eps),
+        "qk_norm_rope");
   });
-  context.check(cudaGetLastError(), "qk_norm_rope");
 }
 
 }  // namespace clef::cuda

@@ -19,7 +19,7 @@ void run_planes(const ProductOp& op, Context& context) {
   const std::int64_t columns = op.follow == Follow::swiglu ? 2 * op.y.cols : op.y.cols, depth = op.x.cols;
   for (std::int64_t first = 0; first < op.y.rows && !context.failed(); first += kChunkRows) {
     const std::int64_t rows = std::min(kChunkRows, op.y.rows - first), all = std::max(rows, kFewestRows);
-    const Planes planes = make_planes(op.x.row_range(first, rows), all, depth, context);
+    const Planes planes = make_planes(op.x.row_range(first, rows), all, depth, nullptr, context);
     auto* product = context.products.get<float>(all * columns, context);
     if (context.failed()) return;
     std::int64_t column = 0;

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace clef::cuda {
 
@@ -31,19 +32,26 @@ struct ProductArgs {
   const float* row_scale = nullptr;  // [rows] or none
   const float* bias = nullptr;       // [columns] or none
   Follow follow = Follow::store;
+  // With two planes: [rows] or none, 0 where the second plane is zero. Tiles of such rows alone do without it.
+  const int* precise = nullptr;
+  // w has gate_columns further rows, whose products go to gates [rows, gate_columns] in f32; with `store` and no bias.
+  float* gates = nullptr;
+  std::int64_t gates_stride = 0, gate_columns = 0;  // even
 };
 
 // cudaErrorInvalidValue for a gelu, for adding to an f16 y, where strides or depth are not multiples of 8 or a pointer
 // lies not on 16 bytes.
 cudaError_t launch_product_sm90(const ProductArgs& args, cudaStream_t stream);
 
-// How the work is shared out; no bit depends on it. A block takes tiles of 128 rows and `columns`, 96, 128, 192 or 256
-// (with swiglu half as many of y); a cluster is one or two rows of one, two or four such blocks.
+// How the work is shared out; no bit depends on it. A block takes tiles of `rows` by `columns` (with swiglu half as
+// many of y's); a cluster is one or two rows of one, two or four such blocks.
 struct ProductTile {
+  int rows = 128;
   int columns = 256;
   int cluster_rows = 1, cluster_columns = 1;
 };
-// For tests and measurements: with the tile chosen. swiglu takes no 96.
+std::vector<ProductTile> product_tiles(Follow follow);  // all there are
+// For tests and measurements: with the tile chosen.
 cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaStream_t stream);
 
 }  // namespace clef::cuda

@@ -3,6 +3,7 @@
 // An f32 input is two FP16 planes, high = fp16(s x) and low = fp16(s x - high), with s a power of two for each row;
 // both are multiplied, and the sum is as good as f32's own. Levels of pixels are exact in one plane. Bound: memory.
 #include "backend/cuda/lanes.cuh"
+#include "backend/cuda/launch.h"
 #include "backend/cuda/products.h"
 
 namespace clef::cuda {
@@ -11,10 +12,14 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// One block a row of the planes; what lies past the input's rows and columns is zero.
+// One block a row of the planes; what lies past the input's rows and columns is zero, and so is the second plane of a
+// row that need not be precise.
 __global__ void __launch_bounds__(kThreads)
-    split_rows(__half* values, std::int64_t depth, float* row_scale, Matrix<const float> x) {
+    split_rows(__half* values, std::int64_t depth, float* row_scale, Matrix<const float> x, const int* precise) {
+  let_next_start();
+  wait_for_inputs();
   const std::int64_t row = blockIdx.x;
+  const bool keeps_low = precise == nullptr || (row < x.rows && precise[row] != 0);
   __half* to_high = values + row * 2 * depth;
   __half* to_low = to_high + depth;
   const std::int64_t columns = row < x.rows ? x.cols : 0;
@@ -37,18 +42,21 @@ __global__ void __launch_bounds__(kThreads)
     const float value = from[c] * scale;
     const __half h = __float2half_rn(value);
     to_high[c] = h;
-    to_low[c] = __float2half_rn(value - __half2float(h));
+    to_low[c] = __float2half_rn(keeps_low ? value - __half2float(h) : 0.0F);
   }
 }
 
 // 2 level - 255, an integer; 255 times the processor's normalised pixel.
-__global__ void __launch_bounds__(kThreads)
-    levels_to_half(__half* to, const std::uint8_t* levels, std::int64_t count) {
+__global__ void __launch_bounds__(kThreads) levels_to_half(__half* to, const std::uint8_t* levels, std::int64_t count) {
+  let_next_start();
+  wait_for_inputs();
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < count) to[i] = __int2half_rn(2 * static_cast<int>(levels[i]) - 255);
 }
 
 __global__ void __launch_bounds__(kThreads) copy_rows(__half* to, Matrix<const __half> x, std::int64_t padded_rows) {
+  let_next_start();
+  wait_for_inputs();
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= padded_rows * x.cols) return;
   const std::int64_t row = i / x.cols;
@@ -65,6 +73,8 @@ __device__ float gelu(float x, Follow kind) {
 template <typename From, typename To>
 __global__ void __launch_bounds__(kThreads) finish(Matrix<To> y, const From* product, std::int64_t product_stride,
                                                    const float* row_scale, const float* bias, Follow kind) {
+  let_next_start();
+  wait_for_inputs();
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= y.rows * y.cols) return;
   const std::int64_t row = i / y.cols, col = i % y.cols;
@@ -89,43 +99,44 @@ __global__ void __launch_bounds__(kThreads) finish(Matrix<To> y, const From* pro
 
 }  // namespace
 
-void split(const Planes& to, const Tensor& x, Context& context) {
-  split_rows<<<static_cast<unsigned>(to.rows), kThreads, 0, context.stream>>>(to.values, to.depth, to.row_scale,
-                                                                            matrix<const float>(x));
-  context.check(cudaGetLastError(), "split_rows");
+void split(const Planes& to, const Tensor& x, const int* precise, Context& context) {
+  context.check(Launch(static_cast<unsigned>(to.rows), kThreads, 0, context.stream)
+                    .run(split_rows, to.values, to.depth, to.row_scale, matrix<const float>(x), precise),
+                "split_rows");
 }
 
 void widen_levels(__half* to, const Tensor& levels, Context& context) {
   const std::int64_t count = levels.rows * levels.cols;
-  levels_to_half<<<blocks(count, kThreads), kThreads, 0, context.stream>>>(to, matrix<const std::uint8_t>(levels).data,
-                                                                           count);
-  context.check(cudaGetLastError(), "levels_to_half");
+  context.check(Launch(blocks(count, kThreads), kThreads, 0, context.stream)
+                    .run(levels_to_half, to, matrix<const std::uint8_t>(levels).data, count),
+                "levels_to_half");
 }
 
 void copy_padded(__half* to, const Tensor& x, std::int64_t padded_rows, Context& context) {
-  copy_rows<<<blocks(padded_rows * x.cols, kThreads), kThreads, 0, context.stream>>>(to, matrix<const __half>(x),
-                                                                                     padded_rows);
-  context.check(cudaGetLastError(), "copy_rows");
+  context.check(Launch(blocks(padded_rows * x.cols, kThreads), kThreads, 0, context.stream)
+                    .run(copy_rows, to, matrix<const __half>(x), padded_rows),
+                "copy_rows");
 }
 
 void follow_f32(const Tensor& y, const float* product, std::int64_t product_stride, const float* row_scale,
                 const float* bias, Follow kind, Context& context) {
   const unsigned grid = blocks(y.rows * y.cols, kThreads);
   if (y.dtype == DType::f16) {
-    finish<float, __half>
-        <<<grid, kThreads, 0, context.stream>>>(matrix<__half>(y), product, product_stride, row_scale, bias, kind);
+    context.check(Launch(grid, kThreads, 0, context.stream)
+                      .run(finish<float, __half>, matrix<__half>(y), product, product_stride, row_scale, bias, kind),
+                  "finish");
   } else {
-    finish<float, float>
-        <<<grid, kThreads, 0, context.stream>>>(matrix<float>(y), product, product_stride, row_scale, bias, kind);
+    context.check(Launch(grid, kThreads, 0, context.stream)
+                      .run(finish<float, float>, matrix<float>(y), product, product_stride, row_scale, bias, kind),
+                  "finish");
   }
-  context.check(cudaGetLastError(), "finish");
 }
 
 void follow_f16(const Tensor& y, const __half* product, std::int64_t product_stride, const float* bias, Follow kind,
                 Context& context) {
-  finish<__half, __half><<<blocks(y.rows * y.cols, kThreads), kThreads, 0, context.stream>>>(
-      matrix<__half>(y), product, product_stride, nullptr, bias, kind);
-  context.check(cudaGetLastError(), "finish");
+  context.check(Launch(blocks(y.rows * y.cols, kThreads), kThreads, 0, context.stream)
+                    .run(finish<__half, __half>, matrix<__half>(y), product, product_stride, nullptr, bias, kind),
+                "finish");
 }
 
 void follow_in_place(const Tensor& y, Follow gelu, Context& context) {
@@ -133,9 +144,10 @@ void follow_in_place(const Tensor& y, Follow gelu, Context& context) {
   by_type(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     const Matrix<T> at = matrix<T>(y);
-    finish<T, T><<<grid, kThreads, 0, context.stream>>>(at, at.data, at.stride, nullptr, nullptr, gelu);
+    context.check(
+        Launch(grid, kThreads, 0, context.stream).run(finish<T, T>, at, at.data, at.stride, nullptr, nullptr, gelu),
+        "gelu");
   });
-  context.check(cudaGetLastError(), "gelu");
 }
 
 }  // namespace clef::cuda

@@ -19,9 +19,10 @@ struct Planes {
   std::int64_t rows;
   std::int64_t depth;  // at least the matrix's columns
 };
-void split(const Planes& to, const Tensor& x, Context& context);
+// Rows that `precise` marks with 0 have a second plane of zeros; null: none has.
+void split(const Planes& to, const Tensor& x, const int* precise, Context& context);
 // In the context's memory, until the next are made.
-Planes make_planes(const Tensor& x, std::int64_t rows, std::int64_t depth, Context& context);
+Planes make_planes(const Tensor& x, std::int64_t rows, std::int64_t depth, const int* precise, Context& context);
 
 // y = follow(alpha * x * [weights]^T + bias); with swiglu the weights are gate and up.
 struct ProductOp {
@@ -29,6 +30,9 @@ struct ProductOp {
   std::vector<Tensor> weights;
   Tensor bias = {};
   Follow follow = Follow::store;
+  Tensor gates = {};
+  std::vector<Tensor> gate_weights = {};
+  Tensor precise = {};
   bool few = false;  // rows of questions or options: an arithmetic of its own, whatever their number
   float alpha = 1;
 };

@@ -8,6 +8,7 @@
 #include "backend/cuda/delta_net.h"
 #include "backend/cuda/delta_net_common.cuh"
 #include "backend/cuda/delta_net_f32.h"
+#include "backend/cuda/launch.h"
 
 namespace clef::cuda {
 namespace {
@@ -32,6 +33,8 @@ __device__ void set_flag(const ShortConvF32Args& /*args*/, int /*sequence*/) {}
 
 template <int kRun, typename Args>
 __global__ void __launch_bounds__(kThreads) short_conv_kernel(const Args args) {
+  let_next_start();
+  wait_for_inputs();
   using T = Activation<Args>;
   const int heads = 2 * args.key_heads + args.value_heads;
   const int head = static_cast<int>(blockIdx.x) * kHeadsPerBlock + static_cast<int>(threadIdx.x) / kLanesPerHead;
@@ -117,11 +120,11 @@ __global__ void __launch_bounds__(kThreads) short_conv_kernel(const Args args) {
 }
 
 template <int kRun, typename Args>
-void launch(const Args& args, cudaStream_t stream) {
+cudaError_t launch(const Args& args, cudaStream_t stream) {
   const int heads = 2 * args.key_heads + args.value_heads;
   const dim3 grid(static_cast<unsigned>((heads + kHeadsPerBlock - 1) / kHeadsPerBlock),
                   static_cast<unsigned>((args.tokens + kRun - 1) / kRun));
-  short_conv_kernel<kRun><<<grid, kThreads, 0, stream>>>(args);
+  return Launch(grid, kThreads, 0, stream).run(short_conv_kernel<kRun, Args>, args);
 }
 
 template <typename Args>
@@ -129,12 +132,7 @@ cudaError_t launch_any(const Args& args, cudaStream_t stream) {
   constexpr std::int64_t kAligned = 16 / sizeof(Activation<Args>);
   if (args.tokens == 0) return cudaSuccess;
   if (args.x_stride % kAligned != 0) return cudaErrorInvalidValue;
-  if (args.tokens <= 2048) {
-    launch<kStep>(args, stream);
-  } else {
-    launch<4 * kStep>(args, stream);
-  }
-  return cudaGetLastError();
+  return args.tokens <= 2048 ? launch<kStep>(args, stream) : launch<4 * kStep>(args, stream);
 }
 
 }  // namespace
