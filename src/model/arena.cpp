@@ -44,9 +44,32 @@ Result<Tensor> DeviceTables::make(std::int64_t rows, std::int64_t cols, DType dt
 }
 
 Result<Tensor> DeviceTables::put(std::span<const std::byte> bytes, std::int64_t rows, std::int64_t cols, DType dtype) {
-  const Tensor tensor = TRY(make(rows, cols, dtype));
-  TRY(device_.upload(tensor, bytes));
-  return tensor;
+  constexpr std::size_t kShared = std::size_t{256} << 10, kLargest = kShared / 8;
+  const std::size_t first = (waiting_.size() + kAlignment - 1) / kAlignment * kAlignment;
+  if (bytes.size() > kLargest || first + bytes.size() > kShared) {
+    const Tensor tensor = TRY(make(rows, cols, dtype));
+    TRY(device_.upload(tensor, bytes));
+    return tensor;
+  }
+  if (shared_ == nullptr) {
+    buffers_.push_back(TRY(device_.allocate(kShared)));
+    shared_ = buffers_.back().get();
+  }
+  waiting_.resize(first);
+  waiting_.insert(waiting_.end(), bytes.begin(), bytes.end());
+  return Tensor{.buffer = shared_,
+                .offset = static_cast<std::int64_t>(first),
+                .rows = rows,
+                .cols = cols,
+                .stride = cols,
+                .dtype = dtype};
+}
+
+Status DeviceTables::finish() {
+  if (waiting_.empty()) return {};
+  const auto count = static_cast<std::int64_t>(waiting_.size());
+  const Tensor all{.buffer = shared_, .offset = 0, .rows = 1, .cols = count, .stride = count, .dtype = DType::u8};
+  return device_.upload(all, waiting_);
 }
 
 Result<Tensor> DeviceTables::floats(std::span<const float> values, std::int64_t cols) {

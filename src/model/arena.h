@@ -41,12 +41,16 @@ class DeviceTables {
   Result<Tensor> ints(std::span<const std::int32_t> values, std::int64_t cols);
   // One under the other.
   Result<Tensor> levels(std::span<const std::span<const std::uint8_t>> parts, std::int64_t cols);
+  // Small tables wait for this and travel together.
+  Status finish();
 
  private:
   Result<Tensor> make(std::int64_t rows, std::int64_t cols, DType dtype);
   Result<Tensor> put(std::span<const std::byte> bytes, std::int64_t rows, std::int64_t cols, DType dtype);
   Device& device_;
   std::vector<std::unique_ptr<Buffer>> buffers_;
+  Buffer* shared_ = nullptr;  // of the small tables
+  std::vector<std::byte> waiting_;
 };
 
 }  // namespace clef

@@ -49,6 +49,10 @@ Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelCon
   std::vector<float> cos, sin;
   Batch batch;
   std::vector<std::int64_t> first_tokens;
+  std::size_t all_tokens = 0;
+  for (const EncodedRecord* record : records) all_tokens += record->input_ids.size();
+  cos.reserve(all_tokens * static_cast<std::size_t>(rope.pairs()));
+  sin.reserve(cos.capacity());
   for (const EncodedRecord* record : records) {
     CHECK(!record->input_ids.empty() && !record->questions.empty());
     CHECK(record->schema_first >= 0 && record->schema_first < static_cast<std::int64_t>(record->input_ids.size()));
@@ -88,6 +92,7 @@ Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelCon
   batch.question_of_option = TRY(row(lists.question_of_option));
   batch.question_types = TRY(row(lists.question_types));
   if (model.vision) batch.vision = TRY(pack_vision(records, first_tokens, *model.vision, tables));
+  TRY(tables.finish());
   return batch;
 }
 

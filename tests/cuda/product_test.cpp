@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <numbers>
 #include <random>
 #include <span>
 #include <vector>
@@ -154,6 +155,10 @@ double expected(const Case& c, const Data& d, std::int64_t r, std::int64_t n) {
       return value / (1 + std::exp(-value)) * product(c, d, d.up, r, n);
     case Follow::add:
       return value + static_cast<double>(d.old[static_cast<std::size_t>(r * c.columns + n)]) + bias;
+    case Follow::gelu_tanh: {
+      const double x = value + bias;
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+    }
     default:
       break;
   }
@@ -207,6 +212,7 @@ TEST(CudaProduct, AgreesWithDoubleAndWithItself) {
     check({50, 300, 200, Follow::store, f32, 2});
     check({50, 320, 200, Follow::swiglu, f32, 2});
   }
+  check({324, 1152, 320, Follow::gelu_tanh, false});
   check({257, 512, 1024, Follow::add, true});
   check({3000, 1024, 256, Follow::add, true});
   check({33, 72, 520, Follow::add, true, 2});

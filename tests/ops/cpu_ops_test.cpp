@@ -191,6 +191,23 @@ TEST(CpuOps, LinearSwiglu) {
   }
 }
 
+TEST(CpuOps, ProjectionsBesideTheirGates) {
+  check(
+      [](TensorMaker& m) {
+        const Tensor all = m.empty(20, 48 + 31 + 5 + 7);
+        return Made{Projections{.y = all.col_range(0, 79),
+                                .x = m.random(20, 300),
+                                .first = m.random_bf16(48, 300, 0.2F),
+                                .second = m.random_bf16(31, 300, 0.2F),
+                                .third = {},
+                                .gates = all.col_range(79, 12),
+                                .gate_first = m.random_bf16(5, 300, 0.2F),
+                                .gate_second = m.random_bf16(7, 300, 0.2F)},
+                    all};
+      },
+      kLongSums);
+}
+
 TEST(CpuOps, LinearGelu) {
   for (const Gelu gelu : {Gelu::erf, Gelu::tanh}) {
     check(

@@ -60,10 +60,8 @@ void launch(const ProductOp& op, ProductArgs args, Context& context) {
   side_by_side(op.gates, op.gate_weights);
 }
 
-bool is_gelu(Follow follow) { return follow == Follow::gelu_erf || follow == Follow::gelu_tanh; }
-
 void run_hopper(ProductOp op, Context& context) {
-  if (is_gelu(op.follow)) {
+  if (op.follow == Follow::gelu_erf || (op.follow == Follow::gelu_tanh && op.y.dtype == DType::f32)) {
     const Follow gelu = std::exchange(op.follow, Follow::store);
     run_hopper(op, context);
     return follow_in_place(op.y, gelu, context);

@@ -101,7 +101,7 @@ cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaS
   const bool swiglu = args.follow == Follow::swiglu, has_gates = args.gate_columns > 0;
   if (args.depth % 8 != 0 || args.x_stride % 8 != 0 || !on_words(args.x) || !on_words(args.w) ||
       (swiglu && !on_words(args.w_up)) || (args.follow == Follow::add && !args.y_is_f32) ||
-      args.follow == Follow::gelu_erf || args.follow == Follow::gelu_tanh ||
+      args.follow == Follow::gelu_erf || (args.follow == Follow::gelu_tanh && args.y_is_f32) ||
       (args.planes > 1 && args.plane_depth != div_up(args.depth, kTileDepth) * kTileDepth) ||
       args.rows > INT32_MAX - 4096 || args.columns + args.gate_columns > INT32_MAX - 4096 ||
       (has_gates && (args.follow != Follow::store || args.bias != nullptr || args.gate_columns % 2 != 0 ||
@@ -124,6 +124,7 @@ cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaS
   params.planes = args.planes;
   params.alpha = args.alpha;
   params.add = args.follow == Follow::add;
+  params.gelu = args.follow == Follow::gelu_tanh;
   const std::int64_t element = args.y_is_f32 ? 4 : 2;
   params.whole_words = args.columns % 8 == 0 && args.y_stride * element % 16 == 0 && on_words(args.y);
   switch (tile.rows * 1000 + tile.columns) {

@@ -40,6 +40,7 @@ struct Params {
   int own_column_tiles;               // of blocks, before those of the gates
   float alpha;
   bool add;          // to the y that is there
+  bool gelu;         // the tanh form
   bool whole_words;  // y takes 16-byte words
 };
 
@@ -219,6 +220,12 @@ __device__ void fetch(const Params& params, Ring<S> ring, Rank rank, int first, 
 // Zero for -infinity's like; a result of __fdividef is good to two units in the last place.
 __device__ __forceinline__ float silu_of(float x) { return __fdividef(x, 1.0F + __expf(-x)); }
 
+// x / 2 (1 + tanh(u)) = x / (1 + exp(-2u))
+__device__ __forceinline__ float gelu_tanh_of(float x) {
+  const float u = 0.79788456080286536F * (x + 0.044715F * x * x * x);
+  return __fdividef(x, 1.0F + __expf(-2.0F * u));
+}
+
 // A quad's lanes hold two columns each of four groups of eight; afterwards lane q holds all eight of group q.
 __device__ __forceinline__ uint4 gather_group(const std::uint32_t (&words)[4], int lane_of_quad) {
   std::uint32_t out[4];
@@ -393,6 +400,10 @@ __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, 
           .store_f32(sum);
     } else {
       if (params.bias != nullptr) finish.add_bias(params.bias, sum);
+      if (!kF32 && params.gelu) {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) sum[i] = gelu_tanh_of(sum[i]);
+      }
       kF32 ? finish.store_f32(sum) : finish.store_f16(sum);
     }
   }

@@ -12,11 +12,11 @@ namespace clef::cuda {
 // What is done with a product before it is stored.
 enum class Follow { store, add, swiglu, gelu_erf, gelu_tanh };
 
-// y = follow(alpha * row_scale * (x * w^T) + bias); with `add` the y that was there joins before the bias. The gelus
-// are left to a kernel of their own (products.h). x [rows, planes * depth_stride] f16: with two planes, x = first +
-// second. w [columns, depth] f16; with swiglu, w is the gate's and w_up the other's. Sums run over the depth in steps
-// of 16, ascending, first plane before second, in one f32 accumulator, whatever the tile: a row's bits depend on
-// nothing but the row.
+// y = follow(alpha * row_scale * (x * w^T) + bias); with `add` the y that was there joins before the bias. gelu_erf,
+// and gelu_tanh of an f32 y, are left to a kernel of their own (products.h). x [rows, planes * depth_stride] f16: with
+// two planes, x = first + second. w [columns, depth] f16; with swiglu, w is the gate's and w_up the other's. Sums run
+// over the depth in steps of 16, ascending, first plane before second, in one f32 accumulator, whatever the tile: a
+// row's bits depend on nothing but the row.
 struct ProductArgs {
   const __half* x = nullptr;
   std::int64_t x_stride = 0;  // elements; a multiple of 8, as depth
@@ -39,8 +39,8 @@ struct ProductArgs {
   std::int64_t gates_stride = 0, gate_columns = 0;  // even
 };
 
-// cudaErrorInvalidValue for a gelu, for adding to an f16 y, where strides or depth are not multiples of 8 or a pointer
-// lies not on 16 bytes.
+// cudaErrorInvalidValue for those gelus, for adding to an f16 y, where strides or depth are not multiples of 8 or a
+// pointer lies not on 16 bytes.
 cudaError_t launch_product_sm90(const ProductArgs& args, cudaStream_t stream);
 
 // How the work is shared out; no bit depends on it. A block takes tiles of `rows` by `columns` (with swiglu half as
