@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -15,6 +16,13 @@
 namespace clef {
 
 namespace {
+
+constexpr std::int64_t kUsualTokensInFlight = 16384;
+
+bool is_firm(const Device& device) {
+  const auto memory = device.memory();
+  return memory && memory->is_firm;
+}
 
 Status write_trace(const std::filesystem::path& path, const std::vector<TracedTensor>& stages) {
   std::vector<SafetensorsEntry> entries;
@@ -85,13 +93,34 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::filesystem::path& model,
   ModelFile file = TRY(open_model(model));
   Tokenizer tokenizer = TRY(Tokenizer::create(std::move(file.tokenizer)));
   EngineOptions complete = options;
+  if (complete.max_tokens_in_flight == 0) {
+    complete.max_tokens_in_flight = std::max(kUsualTokensInFlight, complete.encode.max_length);
+  }
+  complete.encode.max_length = std::min(complete.encode.max_length, complete.max_tokens_in_flight);
   if (file.config.vision) complete.encode.vision = TRY(vision_input(*file.config.vision));
   auto state = std::make_unique<State>(std::move(complete), std::move(device), std::move(file), std::move(tokenizer));
+  if (is_firm(*state->device)) {
+    const MemoryPlan plan = TRY(plan_memory(state->file, *state->device, state->options.max_tokens_in_flight));
+    TRY(check_fits(plan, *state->device));
+    state->device->expect_weights(plan.weights);
+  }
   state->network = TRY(Network::load(state->file, *state->device));
   return std::unique_ptr<Engine>(new Engine(std::move(state)));
 }
 
 std::string Engine::device_name() const { return state_->device->name(); }
+
+Result<MemoryPlan> Engine::memory_plan() {
+  return plan_memory(state_->file, *state_->device, state_->options.max_tokens_in_flight);
+}
+
+Status Engine::take_memory() {
+  if (!is_firm(*state_->device)) return {};
+  const EncodedRecord record = fullest_record(state_->options.max_tokens_in_flight);
+  const EncodedRecord* const records[] = {&record};
+  (void)TRY(state_->network->run(records));  // what it decides is of no interest
+  return {};
+}
 
 Result<Engine::Prepared> Engine::prepare(Json body) const {
   Prepared prepared;
@@ -131,7 +160,7 @@ std::vector<Result<Engine::Answer>> Engine::answer_batch(std::span<const std::st
   for (std::size_t i = 0; i < works.size(); ++i) {
     if (!works[i]) continue;
     const auto length = static_cast<std::int64_t>(works[i]->record.input_ids.size());
-    if (tokens + length > state_->options.max_batch_tokens) run_waiting();
+    if (tokens + length > state_->options.max_tokens_in_flight) run_waiting();
     places.push_back(i);
     records.push_back(&works[i]->record);
     tokens += length;

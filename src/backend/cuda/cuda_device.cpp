@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backend/cuda/context.h"
+#include "backend/cuda/rehearsal.h"
 #include "backend/cuda/run.h"
 #include "backend/cuda/upload.h"
 
@@ -139,6 +140,15 @@ class CudaDevice final : public Device {
   std::int64_t precise_layers() const override {
     return options_.activation == DType::f32 ? 0 : options_.precise_layers;
   }
+
+  std::optional<DeviceMemory> memory() const override {
+    DeviceMemory memory{.free_bytes = 0, .total_bytes = 0, .is_firm = true};
+    if (!make_current() || cudaMemGetInfo(&memory.free_bytes, &memory.total_bytes) != cudaSuccess) return std::nullopt;
+    return memory;
+  }
+  std::size_t adopted_bytes(const Tensor& shape) const override { return cuda::WeightUpload::placed_bytes(shape); }
+  void expect_weights(std::size_t bytes) override { upload_->expect(bytes); }
+  std::unique_ptr<Pass> rehearse(std::size_t& bytes) override { return cuda::rehearse(bytes, context_->is_hopper); }
 
   Result<std::unique_ptr<Buffer>> allocate(std::size_t bytes) override {
     TRY(make_current());
