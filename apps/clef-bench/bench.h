@@ -37,9 +37,12 @@ EncodedMedia make_image(std::int64_t patches, const VisionConfig& config);
 EncodedRecord make_image_record(std::int64_t patches, std::int64_t tokens, const VisionConfig& config,
                                 std::int64_t vocab_size);
 
-int bench_engine(const Settings& settings, const std::string& device, const std::string& model,
-                 const std::vector<int>& tokens, const std::vector<int>& batches, const std::vector<int>& patches,
-                 bool by_op);
+struct EngineBench {
+  std::string device = "auto", f32_layers, model;
+  std::vector<int> tokens{346, 1382, 4510}, batches{1}, patches;  // each length in each batch, then each image
+  bool by_op = false;
+};
+int bench_engine(const Settings& settings, const EngineBench& options);
 int bench_linear(const Settings& settings, const std::vector<int>& rows);
 int bench_forward(const Settings& settings, const std::string& model, const std::vector<int>& tokens);
 int bench_image(const Settings& settings, const std::string& path);

@@ -83,14 +83,14 @@ Result<Measured> measure(Network& network, Device& device, std::span<const Encod
 
 }  // namespace
 
-int bench_engine(const Settings& settings, const std::string& device_name, const std::string& model,
-                 const std::vector<int>& tokens, const std::vector<int>& batches, const std::vector<int>& patches,
-                 bool by_op) {
+int bench_engine(const Settings& settings, const EngineBench& options) {
   const auto run = [&]() -> Status {
-    const auto device =
-        TRY(open_device({.device = device_name, .num_threads = settings.num_threads, .cpu_kernels = settings.kernels}));
+    const auto device = TRY(open_device({.device = options.device,
+                                         .num_threads = settings.num_threads,
+                                         .cpu_kernels = settings.kernels,
+                                         .f32_layers = options.f32_layers}));
     const double rate = TRY(matrix_rate(*device));
-    const ModelFile file = TRY(open_model(model));
+    const ModelFile file = TRY(open_model(options.model));
     const auto load_start = Clock::now();
     const auto network = TRY(Network::load(file, *device));
     std::printf("%s, %s, loaded in %.2f s; matrix rate %.0f GFLOP/s\n", device->name().c_str(),
@@ -108,12 +108,12 @@ int bench_engine(const Settings& settings, const std::string& device_name, const
       std::printf("%10ld %8zu %10.2f %12.0f %10.2f %9.1f%%\n", static_cast<long>(total), records.size(),
                   m.seconds * 1e3, static_cast<double>(total) / m.seconds, m.flops / rate * 1e3,
                   100 * m.flops / m.seconds / rate);
-      if (by_op) print_op_times(m.times, m.seconds, rate);
+      if (options.by_op) print_op_times(m.times, m.seconds, rate);
       std::fflush(stdout);
       return {};
     };
-    for (const int count : tokens) {
-      for (const int batch : batches) {
+    for (const int count : options.tokens) {
+      for (const int batch : options.batches) {
         std::vector<EncodedRecord> records;
         records.reserve(static_cast<std::size_t>(batch));
         for (int i = 0; i < batch; ++i) {
@@ -122,8 +122,8 @@ int bench_engine(const Settings& settings, const std::string& device_name, const
         TRY(report(records));
       }
     }
-    for (const int count : patches) {
-      if (!file.config.vision) return Error{Errc::unsupported, model + ": has no vision tower"};
+    for (const int count : options.patches) {
+      if (!file.config.vision) return Error{Errc::unsupported, options.model + ": has no vision tower"};
       TRY(report({make_image_record(count, 300, *file.config.vision, file.config.text.vocab_size)}));
     }
     return {};

@@ -28,17 +28,18 @@ int main(int argc, char** argv) {
   forward->add_option("-m,--model", model, "snapshot folder or GGUF")->required();
   forward->add_option("--tokens", tokens, "length of the record, several allowed");
 
-  std::string device = "auto";
-  std::vector<int> lengths{346, 1382, 4510}, batches{1}, images;
-  bool by_op = false;
+  clef::bench::EngineBench bench;
   CLI::App* engine = app.add_subcommand("engine", "whole requests on any device, from ids to decisions");
-  engine->add_option("-m,--model", model, "snapshot folder or GGUF")->required();
-  engine->add_option("--device", device, "auto, cpu, cuda or cuda:N");
-  engine->add_option("--tokens", lengths, "length of each record, several allowed")->check(CLI::Range(64, 1 << 20));
-  engine->add_option("--batch", batches, "records in one forward pass, several allowed")->check(CLI::Range(1, 4096));
-  engine->add_option("--image", images, "patches of an image beside 300 tokens, several allowed")
+  engine->add_option("-m,--model", bench.model, "snapshot folder or GGUF")->required();
+  engine->add_option("--device", bench.device, "auto, cpu, cuda or cuda:N");
+  engine->add_option("--f32-layers", bench.f32_layers, "on a GPU: first layers with f32 activations, or all");
+  engine->add_option("--tokens", bench.tokens, "length of each record, several allowed")
+      ->check(CLI::Range(64, 1 << 20));
+  engine->add_option("--batch", bench.batches, "records in one forward pass, several allowed")
+      ->check(CLI::Range(1, 4096));
+  engine->add_option("--image", bench.patches, "patches of an image beside 300 tokens, several allowed")
       ->check(CLI::Range(4, 1 << 20));
-  engine->add_flag("--ops", by_op, "also what each op takes, waiting for each");
+  engine->add_flag("--ops", bench.by_op, "also what each op takes, waiting for each");
 
   std::vector<int> patches{1024};
   CLI::App* vision = app.add_subcommand("vision", "the vision tower on one image, op by op");
@@ -57,7 +58,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (*linear) return clef::bench::bench_linear(settings, rows);
   if (*forward) return clef::bench::bench_forward(settings, model, tokens);
-  if (*engine) return clef::bench::bench_engine(settings, device, model, lengths, batches, images, by_op);
+  if (*engine) return clef::bench::bench_engine(settings, bench);
   if (*image) return clef::bench::bench_image(settings, picture);
   if (*vision) return clef::bench::bench_vision(settings, model, patches);
   return clef::bench::bench_tokenizer(settings, folder, file);

@@ -118,6 +118,11 @@ void declare_model(Flags& flags, Options& o) {
                o.device = text;
                return {};
              });
+  flags.text("--f32-layers", "N", "4", "on a GPU: layers, from the first, whose activations stay f32; all: every one",
+             [&](const std::string& text) -> Status {
+               o.f32_layers = text;
+               return {};
+             });
   flags.text("--threads", "N", "one a CPU", "threads of the CPU backend", [&](const std::string& text) -> Status {
     const auto number = whole_number(text, 1, 1024);
     if (!number) return Error{Errc::bad_request, fmt::format("expected a whole number from 1 to 1024, got '{}'", text)};

@@ -18,7 +18,7 @@ namespace clef::server_app {
 
 struct Options {
   std::filesystem::path model;
-  std::string device = "auto";
+  std::string device = "auto", f32_layers;
   int num_threads = 0;
   bool warms_up = true;
   EncodeOptions encode{.strict = true, .media_limits = MediaLimits::server()};

@@ -37,7 +37,8 @@ std::string day_of(const std::filesystem::path& named) {
 }
 
 Result<std::unique_ptr<Engine>> load(const Options& options) {
-  auto device = TRY(open_device({.device = options.device, .num_threads = options.num_threads}));
+  auto device = TRY(
+      open_device({.device = options.device, .num_threads = options.num_threads, .f32_layers = options.f32_layers}));
   auto engine = TRY(Engine::open(options.model, std::move(device), {.encode = options.encode, .trace = {}}));
   if (options.warms_up) TRY(engine->answer(kWarmUp));
   return engine;

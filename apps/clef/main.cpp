@@ -100,7 +100,8 @@ int run(const std::vector<std::string>& arguments) {
     complain(kDefaultModelNotice);
   }
   const Stopwatch load_watch;
-  auto device = open_device({.device = options.device, .num_threads = options.num_threads});
+  auto device =
+      open_device({.device = options.device, .num_threads = options.num_threads, .f32_layers = options.f32_layers});
   if (!device) {
     complain(device.error().message);
     return kFailure;

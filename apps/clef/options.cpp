@@ -76,6 +76,7 @@ void declare(CLI::App& app, Options& options) {
   app.add_flag("--strict", options.strict);
   app.add_flag("--truncate,!--no-truncate", options.truncate);
   app.add_option("--device", options.device);
+  app.add_option("--f32-layers", options.f32_layers);
   add_whole_number(app, "--threads", 1, kMaxThreads,
                    [&](std::int64_t n) { options.num_threads = static_cast<int>(n); });
   add_whole_number(app, "--batch", 1, kMaxBatch, [&](std::int64_t n) { options.batch = n; });
@@ -227,6 +228,8 @@ Output:
 Work:
   --batch N            requests packed in one pass of the network, 1 to 256 (default 1). The answers are the same
   --device NAME        auto, cpu, cuda or cuda:N (default auto: the first GPU that can be used, or else the CPU)
+  --f32-layers N       on a GPU: layers, from the first, whose activations stay f32; all: every one. More is slower and
+                       nearer to the CPU's answers (default 4)
   --threads N          threads, 1 to 1024 (default: one a CPU that this process may use). The answers are the same
 
   -h, --help           this text

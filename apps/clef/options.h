@@ -26,7 +26,8 @@ struct Options {
   bool logits = false;
   bool timings = false;
   std::string device = "auto";
-  int num_threads = 0;  // 0: one a CPU
+  std::string f32_layers;  // of a GPU; empty: its own choice
+  int num_threads = 0;     // 0: one a CPU
   std::int64_t batch = 1;
   std::int64_t max_length = 16384;
   std::filesystem::path trace;

@@ -18,9 +18,21 @@ Result<std::unique_ptr<Device>> open_cpu(const DeviceOptions& options) {
 
 #if CLEF_WITH_CUDA
 constexpr std::string_view kDevices = "auto, cpu, cuda or cuda:N";
+constexpr std::int64_t kMostLayers = 1024;
 
 Result<std::unique_ptr<Device>> open_cuda(const DeviceOptions& options, int index) {
-  return open_cuda_device({.index = index, .num_threads = options.num_threads});
+  CudaOptions cuda{.index = index, .num_threads = options.num_threads};
+  if (options.f32_layers == "all") {
+    cuda.activation = DType::f32;
+  } else if (!options.f32_layers.empty()) {
+    const auto layers = whole_number(options.f32_layers, 0, kMostLayers);
+    if (!layers) {
+      return Error{Errc::bad_request, fmt::format("f32 layers: expected a whole number from 0 to {} or all, got '{}'",
+                                                  kMostLayers, options.f32_layers)};
+    }
+    cuda.precise_layers = *layers;
+  }
+  return open_cuda_device(cuda);
 }
 bool has_gpu() {
   const auto gpus = list_cuda_gpus();

@@ -17,6 +17,8 @@ struct DeviceOptions {
   std::string_view device = "auto";   // "cpu", "cuda", "cuda:N"; "auto": the first GPU that can be used, or the CPU
   int num_threads = 0;                // of the CPU; 0: one for each CPU this process may use
   std::string_view cpu_kernels = {};  // "avx512", "avx2", "plain"; empty: the best this machine has
+  // Of a GPU: the first layers whose activations stay f32, "all" for every one; empty: the backend's own choice.
+  std::string_view f32_layers = {};
 };
 
 // Errc::unsupported names the devices of this build, or says what the one asked for lacks.
