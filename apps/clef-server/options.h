@@ -21,6 +21,7 @@ struct Options {
   std::string device = "auto", f32_layers;
   int num_threads = 0;
   bool warms_up = true;
+  std::int64_t max_tokens_in_flight = 0;  // 0: the larger of --max-length and --batch-tokens
   EncodeOptions encode{.strict = true, .media_limits = MediaLimits::server()};
   std::string name;  // empty: the model's file name
   server::ServiceOptions service;

@@ -1,10 +1,13 @@
 #include "engine/engine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "base/output_file.h"
+#include "model/memory_plan.h"
 #include "model/model_file.h"
 #include "model/network.h"
 #include "model/safetensors.h"
@@ -110,8 +113,16 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::filesystem::path& model,
 
 std::string Engine::device_name() const { return state_->device->name(); }
 
-Result<MemoryPlan> Engine::memory_plan() {
-  return plan_memory(state_->file, *state_->device, state_->options.max_tokens_in_flight);
+Result<std::string> Engine::memory_note() {
+  const MemoryPlan plan = TRY(plan_memory(state_->file, *state_->device, state_->options.max_tokens_in_flight));
+  std::string note = describe(plan);
+  const auto memory = state_->device->memory();
+  if (!memory) return note;
+  // A GPU's was held against the plan before the weights were loaded.
+  note += fmt::format("; {:.2f} of {:.2f} GB are free now", static_cast<double>(memory->free_bytes) / 1e9,
+                      static_cast<double>(memory->total_bytes) / 1e9);
+  if (!memory->is_firm && plan.total() > memory->free_bytes) note += ", which is less: it may be slow, or fail";
+  return note;
 }
 
 Status Engine::take_memory() {

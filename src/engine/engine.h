@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/memory_plan.h"
 #include "ops/device.h"
 #include "record/decision.h"
 #include "record/encode.h"
@@ -60,8 +59,8 @@ class Engine {
 
   std::string device_name() const;
 
-  // What passes of max_tokens_in_flight take. Not at once: it may be some tens of milliseconds' work.
-  Result<MemoryPlan> memory_plan();
+  // What passes of max_tokens_in_flight need and what is free, for people. Some tens of milliseconds' work.
+  Result<std::string> memory_note();
   // Runs a pass of so many tokens on a device whose memory is firm, so that others cannot take what the plan counts on.
   Status take_memory();
 

@@ -11,8 +11,8 @@ namespace clef {
 
 namespace {
 
-// The shortest question takes about so many tokens an option, and there are not more of them than that.
-constexpr std::int64_t kTokensAnOption = 16;
+// The shortest option takes about so many tokens: "OPTION 1: {"option_id":"a"}" and a line end.
+constexpr std::int64_t kTokensAnOption = 12;
 constexpr std::int64_t kOptionsAQuestion = 4;
 
 // Counts what is asked of it, and computes nothing.

@@ -48,6 +48,11 @@ std::size_t WeightUpload::placed_bytes(const Tensor& shape) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+void WeightUpload::expect(std::size_t bytes) {
+  expected_ = bytes;
+  slab_left_ = 0;
+}
+
 Result<std::byte*> WeightUpload::place(std::size_t bytes) {
   if (bytes > slab_left_) {
     std::size_t size = std::max(expected_ != 0 ? std::exchange(expected_, 0) : kSlabBytes, bytes);

@@ -26,8 +26,8 @@ class WeightUpload {
   WeightUpload(const WeightUpload&) = delete;
   WeightUpload& operator=(const WeightUpload&) = delete;
 
-  // So many bytes will be adopted: one slab holds them.
-  void expect(std::size_t bytes) { expected_ = bytes; }
+  // So many bytes will be adopted: one slab, the next, holds them.
+  void expect(std::size_t bytes);
   // What adopt() takes of a slab.
   static std::size_t placed_bytes(const Tensor& shape);
   // Weights that follow each other here follow each other on the device, as long as a slab lasts. The buffer belongs to
