@@ -53,6 +53,15 @@ struct Engine::State {
   Tokenizer tokenizer;
   std::unique_ptr<Network> network;  // reads the file's mappings and runs on the device
 
+  std::optional<Error> lost;  // what every record is told once the device is
+
+  bool notices_loss(const Error& error) {
+    if (!lost && device->is_lost()) {
+      lost = Error{Errc::device_lost, fmt::format("{} was lost: {}", device->name(), error.message)};
+    }
+    return lost.has_value();
+  }
+
   Result<std::vector<Result<Decisions>>> run(std::span<const EncodedRecord* const> records) {
     if (options.trace.empty()) return network->run(records);
     // The first record of all is traced, alone.
@@ -76,12 +85,15 @@ struct Engine::State {
   // One result a record, in order. A pass that fails for several is tried again for each alone, so that what one record
   // cannot have does not take the others with it.
   std::vector<Result<Decisions>> decide(std::span<const EncodedRecord* const> records) {
+    if (lost) return {records.size(), Result<Decisions>(*lost)};
     auto together = run(records);
     if (together) return std::move(together).value();
+    if (notices_loss(together.error())) return {records.size(), Result<Decisions>(*lost)};
     if (records.size() == 1) return {std::move(together).error()};
     std::vector<Result<Decisions>> decisions;
     for (const EncodedRecord* record : records) {
-      auto alone = run({&record, 1});
+      auto alone = lost ? *lost : run({&record, 1});
+      if (!alone && notices_loss(alone.error())) alone = *lost;
       decisions.push_back(alone ? std::move(std::move(alone).value().front()) : std::move(alone).error());
     }
     return decisions;

@@ -19,7 +19,7 @@
 namespace clef {
 
 struct EngineOptions {
-  EncodeOptions encode;  // its `vision` comes from the model
+  EncodeOptions encode = {};  // its `vision` comes from the model
   // Of one forward pass, and so of one record: what memory is planned for. 0: 16384, or encode.max_length when more.
   std::int64_t max_tokens_in_flight = 0;
   std::filesystem::path trace = {};  // where the layer outputs of the first request go; empty: nowhere

@@ -59,6 +59,9 @@ class Device {
   virtual Status download(std::span<std::byte> bytes, const Tensor& from) = 0;
 
   virtual std::unique_ptr<Pass> begin() = 0;
+
+  // After a failure: whether whatever else it is asked for will fail too.
+  virtual bool is_lost() { return false; }
 };
 
 }  // namespace clef

@@ -200,6 +200,14 @@ class CudaDevice final : public Device {
     return std::make_unique<CudaPass>(*context_);
   }
 
+  // An error that broke the context comes back from every call; others are forgotten once they were read.
+  bool is_lost() override {
+    if (!make_current()) return true;
+    (void)cudaGetLastError();
+    const cudaError_t state = cudaStreamQuery(stream_);
+    return state != cudaSuccess && state != cudaErrorNotReady;
+  }
+
  private:
   // CUDA's current device belongs to the thread, and any thread may call.
   Status make_current() const { return to_status(cudaSetDevice(options_.index), "device"); }
