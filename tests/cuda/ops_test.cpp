@@ -1,7 +1,10 @@
 // Every op on the GPU against its definition, on small ragged shapes, in both types of activations.
 #include <gtest/gtest.h>
 
+#include <cctype>
+#include <map>
 #include <set>
+#include <tuple>
 
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_device.h"
@@ -18,6 +21,7 @@ struct OpCase {
   test::MakeOp make;
   bool has_f16 = true;  // false: the op has no activations but f32
 };
+std::ostream& operator<<(std::ostream& out, const OpCase& c) { return out << c.name; }
 
 Tensor unit_heads(OpMaker& m, std::int64_t tokens, std::int64_t heads, std::int64_t head_dim) {
   const Tensor t = m.random(tokens, heads * head_dim);
@@ -336,38 +340,74 @@ std::vector<OpCase> all_cases() {
 double limit_of(DType activation) { return activation == DType::f32 ? 1e-5 : 6e-4; }
 constexpr double kWorstOverNorm = 8;  // of one element over the largest, to the L2 norm's limit
 
-void check_all(Device& device, DType activation) {
-  for (const OpCase& c : all_cases()) {
-    if (activation != DType::f32 && !c.has_f16) continue;
-    const auto error = op_error(c.make, device, activation);
-    EXPECT_EQ(error.failure, "") << c.name;
-    EXPECT_LE(error.relative, limit_of(activation)) << c.name;
-    EXPECT_LE(error.worst, kWorstOverNorm * limit_of(activation)) << c.name;
-    std::printf("  %-55s %-4s %.1e, worst %.1e\n", c.name.c_str(), std::string(name_of(activation)).c_str(),
-                error.relative, error.worst);
-  }
+void check(const OpCase& c, Device& device, DType activation) {
+  const auto error = op_error(c.make, device, activation);
+  EXPECT_EQ(error.failure, "") << c.name;
+  EXPECT_LE(error.relative, limit_of(activation)) << c.name;
+  EXPECT_LE(error.worst, kWorstOverNorm * limit_of(activation)) << c.name;
+  std::printf("  %-55s %-4s %.1e, worst %.1e\n", c.name.c_str(), std::string(name_of(activation)).c_str(),
+              error.relative, error.worst);
 }
 
-TEST(CudaOps, AgreeWithTheirDefinitions) {
-  if (const auto gpus = list_cuda_gpus(); !gpus) {
-    std::printf("not checked here: %s\n", gpus.error().message.c_str());
-    GTEST_SKIP() << gpus.error().message;
+using TypedCase = std::tuple<DType, OpCase>;
+
+// A test each, so that some of them can be run alone under a slow tool.
+std::vector<TypedCase> typed_cases() {
+  std::vector<TypedCase> typed;
+  for (const OpCase& c : all_cases()) {
+    typed.emplace_back(DType::f32, c);
+    if (c.has_f16) typed.emplace_back(DType::f16, c);
   }
-  for (const DType activation : {DType::f32, DType::f16}) {
-    const auto device = open_cuda_device({.activation = activation});
-    ASSERT_TRUE(device) << device.error().message;
-    check_all(**device, activation);
-  }
+  return typed;
 }
+
+// "linear_add_65x300x256_F16"
+std::string test_name(const ::testing::TestParamInfo<TypedCase>& info) {
+  std::string name;
+  for (const char c : std::get<1>(info.param).name + " " + std::string(name_of(std::get<0>(info.param)))) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      name += c;
+    } else if (name.back() != '_') {
+      name += '_';
+    }
+  }
+  return name;
+}
+
+class CudaOp : public ::testing::TestWithParam<TypedCase> {
+ protected:
+  static void SetUpTestSuite() {
+    for (const DType activation : {DType::f32, DType::f16}) {
+      auto device = open_cuda_device({.activation = activation});
+      if (!device) {
+        why_none = device.error().message;
+        std::printf("not checked here: %s\n", why_none.c_str());
+        return;
+      }
+      devices[activation] = std::move(device).value();
+    }
+  }
+  static void TearDownTestSuite() { devices.clear(); }
+  static inline std::map<DType, std::unique_ptr<Device>> devices;
+  static inline std::string why_none;
+};
+
+TEST_P(CudaOp, AgreesWithItsDefinition) {
+  const auto& [activation, c] = GetParam();
+  if (!devices.contains(activation)) GTEST_SKIP() << why_none;
+  check(c, *devices[activation], activation);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CudaOp, ::testing::ValuesIn(typed_cases()), test_name);
 
 // The cases and the way they are sent, on a device that is always there.
-TEST(CudaOps, CasesHoldOnTheCpu) {
+TEST(CudaOpCases, HoldOnTheCpu) {
   const auto device = open_cpu_device({.num_threads = 1});
   ASSERT_TRUE(device) << device.error().message;
-  check_all(**device, DType::f32);
+  for (const OpCase& c : all_cases()) check(c, **device, DType::f32);
 }
 
-TEST(CudaOps, CasesHaveEveryOp) {
+TEST(CudaOpCases, HaveEveryOp) {
   std::set<std::size_t> kinds;
   const auto host = std::move(open_cpu_device({.num_threads = 1})).value();
   for (const OpCase& c : all_cases()) {
