@@ -75,8 +75,10 @@ Data make(const Case& c) {
   return d;
 }
 
+constexpr cuda::ProductTile kChosen{.columns = 0};  // by the library
+
 // The outputs' bits, f32 or f16.
-std::vector<std::byte> run(const Case& c, const Data& d, std::int64_t rows, int tile, int cluster) {
+std::vector<std::byte> run(const Case& c, const Data& d, std::int64_t rows, cuda::ProductTile tile) {
   const OnDevice x(d.x), w(d.w), up(d.up);
   const OnDevice bias(d.bias), row_scale(d.row_scale);
   std::vector<std::byte> y(static_cast<std::size_t>(c.rows * c.columns) * (c.f32 ? 4 : 2), std::byte{0});
@@ -99,7 +101,7 @@ std::vector<std::byte> run(const Case& c, const Data& d, std::int64_t rows, int 
   if (c.planes > 1) args.row_scale = row_scale.get();
   if (c.follow != Follow::swiglu) args.bias = bias.get();
   args.follow = c.follow;
-  EXPECT_EQ(tile == 0 ? launch_product_sm90(args, nullptr) : launch_product_sm90(args, tile, cluster, nullptr),
+  EXPECT_EQ(tile.columns == 0 ? launch_product_sm90(args, nullptr) : launch_product_sm90(args, tile, nullptr),
             cudaSuccess);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   return out.values();
@@ -144,7 +146,7 @@ void check(const Case& c) {
   SCOPED_TRACE(std::to_string(c.rows) + " x " + std::to_string(c.columns) + " x " + std::to_string(c.depth) +
                ", follow " + std::to_string(static_cast<int>(c.follow)) + (c.f32 ? ", f32" : ", f16"));
   const Data d = make(c);
-  const auto first = run(c, d, c.rows, 0, 0);
+  const auto first = run(c, d, c.rows, kChosen);
   // A few elements against double; f32 sums of `depth` terms of about 1/3.
   std::mt19937 random(5);
   const double scale = 0.125 * std::sqrt(static_cast<double>(c.depth)) * (c.follow == Follow::swiglu ? 8 : 4);
@@ -153,16 +155,18 @@ void check(const Case& c) {
     const double want = expected(c, d, at / c.columns, at % c.columns);
     ASSERT_NEAR(value_at(c, first, at), want, (c.f32 ? 3e-6 : 6e-4) * std::max(std::abs(want), scale)) << "at " << at;
   }
-  for (const int tile : {256, 192, 128, 96}) {
-    if (c.follow == Follow::swiglu && tile / 2 % 32 != 0) continue;
-    for (const int cluster : {1, 2}) {
-      if (tile == 96 && cluster == 2) continue;
-      EXPECT_TRUE(first == run(c, d, c.rows, tile, cluster)) << "tile of " << tile << ", cluster of " << cluster;
+  for (const int columns : {256, 192, 128, 96}) {
+    if (c.follow == Follow::swiglu && columns / 2 % 32 != 0) continue;
+    for (const int cluster_rows : {1, 2}) {
+      for (const int cluster_columns : {1, 2, 4}) {
+        EXPECT_TRUE(first == run(c, d, c.rows, {columns, cluster_rows, cluster_columns}))
+            << "tile of " << columns << ", cluster of " << cluster_rows << " x " << cluster_columns;
+      }
     }
   }
   // The first rows alone have the bits that they have among all.
   const std::int64_t few = (c.rows + 2) / 3;
-  const auto part = run(c, d, few, 0, 0);
+  const auto part = run(c, d, few, kChosen);
   const std::size_t bytes = static_cast<std::size_t>(few * c.columns) * (c.f32 ? 4 : 2);
   EXPECT_EQ(std::memcmp(first.data(), part.data(), bytes), 0) << few << " rows";
 }

@@ -26,25 +26,29 @@ void run_f32(const Tensor& y, const Tensor& q, const Tensor& k, const Tensor& v,
              const Tensor& cu_queries, const Tensor& cu_keys, std::int64_t head_dim, bool causal, Context& context) {
   if (!holds(head_dim <= kMostAttentionF32HeadDim, fmt::format("cuda: attention heads of {}", head_dim), context))
     return;
-  context.check(launch_attention_f32({.y = data<float>(y),
-                                      .q = data<const float>(q),
-                                      .k = data<const float>(k),
-                                      .v = data<const float>(v),
-                                      .gate = gate ? data<const float>(gate) : nullptr,
-                                      .y_stride = y.stride,
-                                      .q_stride = q.stride,
-                                      .kv_stride = k.stride,
-                                      .gate_stride = gate ? gate.stride : 0,
-                                      .cu_queries = data<const int>(cu_queries),
-                                      .cu_keys = data<const int>(cu_keys),
-                                      .queries = q.rows,
-                                      .segments = small(cu_queries.cols - 1),
-                                      .heads = small(q.cols / head_dim),
-                                      .group = small(q.cols / k.cols),
-                                      .head_dim = small(head_dim),
-                                      .causal = causal},
-                                     context.stream),
-                "attention_f32");
+  AttentionF32Args args{.y = data<float>(y),
+                        .q = data<const float>(q),
+                        .k = data<const float>(k),
+                        .v = data<const float>(v),
+                        .gate = gate ? data<const float>(gate) : nullptr,
+                        .y_stride = y.stride,
+                        .q_stride = q.stride,
+                        .kv_stride = k.stride,
+                        .gate_stride = gate ? gate.stride : 0,
+                        .cu_queries = data<const int>(cu_queries),
+                        .cu_keys = data<const int>(cu_keys),
+                        .queries = q.rows,
+                        .keys = k.rows,
+                        .segments = small(cu_queries.cols - 1),
+                        .heads = small(q.cols / head_dim),
+                        .group = small(q.cols / k.cols),
+                        .head_dim = small(head_dim),
+                        .causal = causal};
+  if (const std::int64_t count = attention_f32_partials(args); count > 0) {
+    args.partials = context.states.get<float>(count, context);
+    if (context.failed()) return;
+  }
+  context.check(launch_attention_f32(args, context.stream), "attention_f32");
 }
 
 }  // namespace

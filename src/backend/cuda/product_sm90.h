@@ -36,7 +36,14 @@ struct ProductArgs {
 // cudaErrorInvalidValue for a gelu, for adding to an f16 y, where strides or depth are not multiples of 8 or a pointer
 // lies not on 16 bytes.
 cudaError_t launch_product_sm90(const ProductArgs& args, cudaStream_t stream);
-// For tests: the same with the columns of a tile chosen, 96, 128, 192 or 256, and one or two blocks to a cluster.
-cudaError_t launch_product_sm90(const ProductArgs& args, int tile_columns, int cluster, cudaStream_t stream);
+
+// How the work is shared out; no bit depends on it. A block takes tiles of 128 rows and `columns`, 96, 128, 192 or 256
+// (with swiglu half as many of y); a cluster is one or two rows of one, two or four such blocks.
+struct ProductTile {
+  int columns = 256;
+  int cluster_rows = 1, cluster_columns = 1;
+};
+// For tests and measurements: with the tile chosen. swiglu takes no 96.
+cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaStream_t stream);
 
 }  // namespace clef::cuda
