@@ -27,10 +27,10 @@ std::string no_gpu() {
   return !gpus->empty() && gpus->front().is_usable ? "" : "no GPU of this machine can be used";
 }
 
-#define NEEDS_GPU()                                       \
-  if (const std::string why = no_gpu(); !why.empty()) {   \
-    std::printf("not checked here: %s\n", why.c_str());   \
-    GTEST_SKIP() << why;                                  \
+#define NEEDS_GPU()                                     \
+  if (const std::string why = no_gpu(); !why.empty()) { \
+    std::printf("not checked here: %s\n", why.c_str()); \
+    GTEST_SKIP() << why;                                \
   }
 
 // What earlier passes of this process gave back stays in the driver's pool; here it would hide what a pass takes.
