@@ -37,8 +37,8 @@ std::string day_of(const std::filesystem::path& named) {
 }
 
 Result<std::unique_ptr<Engine>> load(const Options& options) {
-  auto device = TRY(
-      open_device({.device = options.device, .num_threads = options.num_threads, .f32_layers = options.f32_layers}));
+  auto device = TRY(options.open_device(
+      {.device = options.device, .num_threads = options.num_threads, .f32_layers = options.f32_layers}));
   auto engine = TRY(Engine::open(options.model, std::move(device),
                                  {.encode = options.encode, .max_tokens_in_flight = options.max_tokens_in_flight}));
   complain(fmt::format("memory for {}", TRY(engine->memory_note())));
