@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/attention_f32.h"
 #include "backend/cuda/delta_net.h"
 #include "backend/cuda/delta_net_f32.h"
 #include "backend/cuda/few_rows.h"
@@ -52,6 +53,16 @@ class Rehearsal final : public Pass {
     const auto value_heads = static_cast<int>(op.v.cols / op.value_dim);
     grow(states_, op.q.dtype == DType::f32 ? delta_net_f32_workspace(tokens, sequences, key_heads, value_heads)
                                            : delta_net_workspace(tokens, sequences, key_heads, value_heads));
+  }
+  void count(const CrossAttention& op) {
+    if (op.q.dtype != DType::f32) return;
+    AttentionF32Args args{};
+    args.queries = op.q.rows;
+    args.keys = op.k.rows;
+    args.segments = static_cast<int>(op.cu_queries.cols - 1);
+    args.heads = static_cast<int>(op.q.cols / op.head_dim);
+    args.head_dim = static_cast<int>(op.head_dim);
+    grow(states_, attention_f32_partials(args) * static_cast<std::int64_t>(sizeof(float)));
   }
   void count(const PatchEmbed& op) {
     const std::int64_t rows = std::min(op.y.rows, kPixelRows);
