@@ -42,8 +42,10 @@ Result<std::unique_ptr<Engine>> load(const Options& options) {
   auto engine = TRY(Engine::open(options.model, std::move(device),
                                  {.encode = options.encode, .max_tokens_in_flight = options.max_tokens_in_flight}));
   complain(fmt::format("memory for {}", TRY(engine->memory_note())));
-  TRY(engine->take_memory());
-  if (options.warms_up) TRY(engine->answer(kWarmUp));
+  if (options.warms_up) {
+    TRY(engine->take_memory());
+    TRY(engine->answer(kWarmUp));
+  }
   return engine;
 }
 
