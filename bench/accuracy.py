@@ -7,7 +7,8 @@ Requests of 150 to 16,000 tokens (accuracy_records.py) go through three: transfo
 transformers in BF16, head included, as the reference runs by default; and clef, once for every --clef-args. All read the
 token ids that clef-tool makes, and the two of PyTorch share the head (clef_reference.py). The table has a row a request: the
 mean and the largest difference of a probability, and the decisions that differ where FP32's margin exceeds 1e-3; the JSON
-has every probability too. --cache FILE keeps what PyTorch gave, so that another clef can be compared without it.
+has every probability too. --cache FILE keeps what PyTorch gave, so that another clef can be compared without it. With --fp64 the
+measure is the network in FP64 (exact.py), and transformers in FP32 has a column beside the others.
 
 Takes the memory of FP32 weights, 36 GB for Clef-Flash, and about 20 GB more at 16,000 tokens. --network plain takes the network
 of tools/demo_model in place of transformers': for small models where there is no transformers.
@@ -41,8 +42,10 @@ class Transformers:
 
     def __init__(self, snapshot: Path, device: str):
         import torch
+        import transformers
         from transformers import AttentionInterface, Qwen3_5ForConditionalGeneration
 
+        transformers.utils.logging.disable_progress_bar()
         AttentionInterface.register("rows_in_fp32", self.attend)
         whole = Qwen3_5ForConditionalGeneration.from_pretrained(snapshot, dtype=torch.bfloat16, device_map={"": device}).eval()
         self.backbone, self.embedding = whole.model.language_model, whole.get_output_embeddings().weight
@@ -122,8 +125,9 @@ def tf32_is_off(device: str):
 
 
 def run_torch(args, records: list) -> dict:
-    """Probabilities of every question of every record in FP32 and in BF16: {type: {"probabilities": [...], "seconds": s}}."""
+    """Probabilities of every question of every record: {"bf16": {"probabilities": [...], "seconds": s}, "fp32": ...}."""
     import clef_reference
+    import exact
     import torch
 
     start = time.time()
@@ -131,24 +135,28 @@ def run_torch(args, records: list) -> dict:
     network = (Transformers if args.network == "transformers" else Plain)(args.snapshot, args.device)
     head_config = json.loads((args.snapshot / "joint_head_config.json").read_text())
     say(f"loaded the network in {time.time() - start:.0f} s")
+    text_config = json.loads((args.snapshot / "config.json").read_text())["text_config"]
     results = {}
-    for name, dtype in (("bf16", torch.bfloat16), ("fp32", torch.float32)):  # in this order: BF16 weights lose nothing as FP32
+    runs = [("fp64", torch.float64)] if args.fp64 else []
+    for name, dtype in runs + [("bf16", torch.bfloat16), ("fp32", torch.float32)]:  # the stored BF16 loses nothing as FP32
         start = time.time()
-        for parameter in network.parameters():
-            parameter.data = parameter.data.to(dtype)
-        head = read_head(args.snapshot, args.device, dtype)
+        if name != "fp64":  # which widens a layer at a time
+            for parameter in network.parameters():
+                parameter.data = parameter.data.to(dtype)
+        head, embedding = read_head(args.snapshot, args.device, dtype), network.embedding.to(dtype)
+        weights = dict(network.backbone.named_parameters())
         probabilities = []
         with torch.inference_mode():
             for record in records:
                 ids = torch.tensor(record["input_ids"], device=args.device)
-                hidden = network.hidden(ids, name == "fp32")
-                logits = clef_reference.head_logits(head, head_config, hidden, ids, record["questions"], network.embedding)
+                hidden = exact.hidden(weights, text_config, ids) if name == "fp64" else network.hidden(ids, name == "fp32")
+                logits = clef_reference.head_logits(head, head_config, hidden, ids, record["questions"], embedding)
                 probabilities.append([logit.double().softmax(-1).tolist() for logit in logits])
         results[name] = {"probabilities": probabilities, "seconds": time.time() - start}
         say(f"{name}: {len(records)} records in {results[name]['seconds']:.1f} s")
     if args.device != "cpu":
         say(f"PyTorch took {torch.cuda.max_memory_allocated() / 1e9:.1f} GB at most")
-        del network, head, hidden, logits, parameter
+        del network, weights, head, embedding, hidden, logits, parameter
         torch.cuda.empty_cache()  # clef wants room
     return results
 
@@ -195,23 +203,23 @@ def spread(exact: list) -> dict:
 
 
 def report(records: list, results: dict) -> dict:
-    """Prints the table; the same as a value."""
-    exact = results["fp32"]["probabilities"]
-    systems = [name for name in results if name != "fp32"]
-    print(f"{'':27}{'FP32':>13}" + "".join(f" | {name[:30]:>30}" for name in systems))
+    """Prints the table; the same as a value. The first result is what the others are held to."""
+    measure, *systems = results
+    exact = results[measure]["probabilities"]
+    print(f"{'':27}{measure:>13}" + "".join(f" | {name[:30]:>30}" for name in systems))
     print(f"{'tokens':>7}{'questions':>10}{'options':>10}{'top p':>7}{'>even':>6}" + "".join(f" | {'mean |dp|':>10}{'max |dp|':>11}{'flips':>9}" for _ in systems))
     rows = []
     for i, record in enumerate(records):
-        row = {"tokens": len(record["input_ids"]), "questions": len(exact[i]), "options": sum(len(p) for p in exact[i]), "fp32": spread(exact[i])}
+        row = {"tokens": len(record["input_ids"]), "questions": len(exact[i]), "options": sum(len(p) for p in exact[i]), "spread": spread(exact[i])}
         row |= {name: compare(exact[i], results[name]["probabilities"][i]) for name in systems}
         rows.append(row)
-        print(f"{row['tokens']:7}{row['questions']:10}{row['options']:10}{row['fp32']['top']:7.3f}{row['fp32']['above_even']:6.3f}" + "".join(f" | {row[n]['mean']:10.2e}{row[n]['max']:11.2e}{row[n]['flips']:9}" for n in systems))
+        print(f"{row['tokens']:7}{row['questions']:10}{row['options']:10}{row['spread']['top']:7.3f}{row['spread']['above_even']:6.3f}" + "".join(f" | {row[n]['mean']:10.2e}{row[n]['max']:11.2e}{row[n]['flips']:9}" for n in systems))
     clear = sum(sorted(p)[-1] - sorted(p)[-2] > CLEAR for record in exact for p in record)
-    total = {"questions": sum(r["questions"] for r in rows), "clear": clear, "saturated": sum(r["fp32"]["saturated"] for r in rows)}
+    total = {"questions": sum(r["questions"] for r in rows), "clear": clear, "saturated": sum(r["spread"]["saturated"] for r in rows)}
     for n in systems:
         total[n] = {"mean": sum(r[n]["sum"] for r in rows) / sum(r[n]["count"] for r in rows), "max": max(r[n]["max"] for r in rows), "flips": sum(r[n]["flips"] for r in rows), "seconds": results[n]["seconds"]}
     print(f"{'all':>7}{total['questions']:10}{sum(r['options'] for r in rows):10}{'':13}" + "".join(f" | {total[n]['mean']:10.2e}{total[n]['max']:11.2e}{total[n]['flips']:9}" for n in systems))
-    print(f"{clear} of {total['questions']} questions have a margin above {CLEAR:g} in FP32, {total['saturated']} a probability above 0.999")
+    print(f"{clear} of {total['questions']} questions have a margin above {CLEAR:g} in {measure}, {total['saturated']} a probability above 0.999")
     return {"records": rows, "total": total}
 
 
@@ -223,6 +231,7 @@ def main():
     parser.add_argument("--device", default="cuda", help="of PyTorch and of clef: cuda, cuda:N or cpu")
     parser.add_argument("--clef-args", action="append", metavar="ARGS", help="further arguments of clef, one string; again for another column")
     parser.add_argument("--network", choices=["transformers", "plain"], default="transformers")
+    parser.add_argument("--fp64", action="store_true", help="hold all to FP64")
     parser.add_argument("--tokens", type=int, nargs="+", default=accuracy_records.LENGTHS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cache", type=Path, help="file for what PyTorch gave; read if it is of the same requests and weights")
@@ -233,13 +242,14 @@ def main():
     what = json.dumps([requests, [r["input_ids"] for r in records], args.network, (args.snapshot / "config.json").read_text(), index.read_text() if index.exists() else ""])
     key = hashlib.sha256(what.encode()).hexdigest()
     kept = json.loads(args.cache.read_text()) if args.cache and args.cache.exists() else {}
-    if kept.get("key") == key:
+    if kept.get("key") == key and ("fp64" in kept or not args.fp64):
         say(f"PyTorch's probabilities are those of {args.cache}")
     else:
         kept = {"key": key, **run_torch(args, records)}
         if args.cache:
             args.cache.write_text(json.dumps(kept))
-    results = {"fp32": kept["fp32"], "transformers BF16" if args.network == "transformers" else "plain BF16": kept["bf16"]}
+    results = {"FP64": kept["fp64"], f"{args.network} FP32": kept["fp32"]} if args.fp64 else {"FP32": kept["fp32"]}
+    results[f"{args.network} BF16"] = kept["bf16"]
     for flags in args.clef_args or [""]:
         results[f"clef {flags}".strip()] = run_clef(args, flags, requests, records)
         say(f"clef {flags}: {list(results.values())[-1]['seconds']:.1f} s with loading")

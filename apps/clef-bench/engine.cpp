@@ -1,5 +1,6 @@
 // Whole requests on any device, from encoded records to decisions: alone and in batches, and what each op takes, beside
 // the device's own matrix rate measured in the same run.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -7,6 +8,7 @@
 
 #include "backend/open.h"
 #include "clef-bench/bench.h"
+#include "model/memory_plan.h"
 #include "model/model_file.h"
 #include "model/network.h"
 #include "ops/decorators/timed_pass.h"
@@ -16,6 +18,8 @@ namespace clef::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kTokensBesideImage = 300;
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -81,6 +85,17 @@ Result<Measured> measure(Network& network, Device& device, std::span<const Encod
   return result;
 }
 
+// The most of one pass: as said, or of the longest that is asked for.
+std::int64_t tokens_in_flight(const EngineBench& options) {
+  if (options.max_tokens_in_flight > 0) return options.max_tokens_in_flight;
+  std::int64_t most = 0;
+  for (const int count : options.tokens) {
+    for (const int batch : options.batches) most = std::max(most, std::int64_t{count} * batch);
+  }
+  for (const int count : options.patches) most = std::max(most, std::int64_t{count} / 4 + kTokensBesideImage);
+  return most;
+}
+
 }  // namespace
 
 int bench_engine(const Settings& settings, const EngineBench& options) {
@@ -91,10 +106,14 @@ int bench_engine(const Settings& settings, const EngineBench& options) {
                                          .f32_layers = options.f32_layers}));
     const double rate = TRY(matrix_rate(*device));
     const ModelFile file = TRY(open_model(options.model));
+    const MemoryPlan plan = TRY(plan_memory(file, *device, tokens_in_flight(options)));
+    TRY(check_fits(plan, *device));
+    device->expect_weights(plan.weights);
     const auto load_start = Clock::now();
     const auto network = TRY(Network::load(file, *device));
     std::printf("%s, %s, loaded in %.2f s; matrix rate %.0f GFLOP/s\n", device->name().c_str(),
                 file.config.name.c_str(), since(load_start), rate / 1e9);
+    std::printf("memory for %s\n", describe(plan).c_str());
     if (!device->notes().empty()) std::printf("%s\n", device->notes().c_str());
     std::printf("%10s %8s %10s %12s %10s %10s\n", "tokens", "records", "ms", "tokens/s", "floor ms", "of rate");
     const auto report = [&](const std::vector<EncodedRecord>& records) -> Status {
@@ -124,7 +143,7 @@ int bench_engine(const Settings& settings, const EngineBench& options) {
     }
     for (const int count : options.patches) {
       if (!file.config.vision) return Error{Errc::unsupported, options.model + ": has no vision tower"};
-      TRY(report({make_image_record(count, 300, *file.config.vision, file.config.text.vocab_size)}));
+      TRY(report({make_image_record(count, kTokensBesideImage, *file.config.vision, file.config.text.vocab_size)}));
     }
     return {};
   };

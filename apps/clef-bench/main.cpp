@@ -39,6 +39,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 4096));
   engine->add_option("--image", bench.patches, "patches of an image beside 300 tokens, several allowed")
       ->check(CLI::Range(4, 1 << 20));
+  engine
+      ->add_option("--max-tokens-in-flight", bench.max_tokens_in_flight,
+                   "tokens of one pass that memory is planned for; default: of the largest pass asked for")
+      ->check(CLI::Range(64, 1 << 24));
   engine->add_flag("--ops", bench.by_op, "also what each op takes, waiting for each");
 
   std::vector<int> patches{1024};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <utility>
@@ -176,6 +177,17 @@ void declare_scheduling(Flags& flags, Options& o) {
   flags.number("--batch", 1, 256, o.scheduler.max_batch_requests, "requests of one pass");
   flags.number("--batch-tokens", 1, 1 << 24, o.scheduler.max_batch_tokens,
                "tokens of one pass; a longer request runs alone");
+  flags.text(
+      "--max-tokens-in-flight", "N", "the larger of --max-length and --batch-tokens",
+      "tokens that a pass can have at all, a request's too: on a GPU memory for so many is taken at the start",
+      [&](const std::string& text) -> Status {
+        const auto number = whole_number(text, 1, 1 << 24);
+        if (!number) {
+          return Error{Errc::bad_request, fmt::format("expected a whole number from 1 to {}, got '{}'", 1 << 24, text)};
+        }
+        o.max_tokens_in_flight = *number;
+        return {};
+      });
   flags.number("--queue-tokens", 1, std::int64_t{1} << 40, o.scheduler.max_queue_tokens,
                "tokens that may wait; more are answered 429");
   flags.number("--queue-bytes", 1, std::int64_t{1} << 40, o.scheduler.max_queue_bytes,
@@ -288,6 +300,10 @@ Result<Options> parse_options(const std::vector<std::string>& arguments) {
   }
   if (options.help || options.version || options.print_openapi) return options;
   TRY(check(options));
+  std::int64_t& most = options.max_tokens_in_flight;
+  if (most == 0) most = std::max(options.encode.max_length, options.scheduler.max_batch_tokens);
+  options.encode.max_length = std::min(options.encode.max_length, most);
+  options.scheduler.max_batch_tokens = std::min(options.scheduler.max_batch_tokens, most);
   options.scheduler.max_request_tokens = options.encode.max_length;
   set_model(options, options.model);
   return options;

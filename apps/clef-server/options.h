@@ -3,11 +3,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "backend/open.h"
 #include "base/result.h"
 #include "engine/scheduler.h"
 #include "record/encode.h"
@@ -20,7 +23,9 @@ struct Options {
   std::filesystem::path model;
   std::string device = "auto", f32_layers;
   int num_threads = 0;
+  std::function<Result<std::unique_ptr<Device>>(const DeviceOptions&)> open_device = clef::open_device;  // for tests
   bool warms_up = true;
+  std::int64_t max_tokens_in_flight = 0;  // 0: the larger of --max-length and --batch-tokens
   EncodeOptions encode{.strict = true, .media_limits = MediaLimits::server()};
   std::string name;  // empty: the model's file name
   server::ServiceOptions service;

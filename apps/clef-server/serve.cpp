@@ -37,10 +37,15 @@ std::string day_of(const std::filesystem::path& named) {
 }
 
 Result<std::unique_ptr<Engine>> load(const Options& options) {
-  auto device = TRY(
-      open_device({.device = options.device, .num_threads = options.num_threads, .f32_layers = options.f32_layers}));
-  auto engine = TRY(Engine::open(options.model, std::move(device), {.encode = options.encode, .trace = {}}));
-  if (options.warms_up) TRY(engine->answer(kWarmUp));
+  auto device = TRY(options.open_device(
+      {.device = options.device, .num_threads = options.num_threads, .f32_layers = options.f32_layers}));
+  auto engine = TRY(Engine::open(options.model, std::move(device),
+                                 {.encode = options.encode, .max_tokens_in_flight = options.max_tokens_in_flight}));
+  complain(fmt::format("memory for {}", TRY(engine->memory_note())));
+  if (options.warms_up) {
+    TRY(engine->take_memory());
+    TRY(engine->answer(kWarmUp));
+  }
   return engine;
 }
 
@@ -60,7 +65,8 @@ class Life {
     // A model still loading or a pass still running is nobody's any more, and may take long, or for ever: the system
     // takes the memory back.
     const bool is_loading = scheduler_ == nullptr && !failure_;
-    if (is_loading || (scheduler_ != nullptr && scheduler_->load().running_requests > 0)) std::_Exit(code);
+    const bool is_lost = failure_ && failure_->code == Errc::device_lost;  // nor can its memory be given back in order
+    if (is_loading || is_lost || (scheduler_ != nullptr && scheduler_->load().running_requests > 0)) std::_Exit(code);
     loader.join();
     return code;
   }
@@ -111,7 +117,10 @@ class Life {
 
   void start(const std::shared_ptr<Engine>& engine) {
     SchedulerOptions scheduling = options_.scheduler;
-    scheduling.observe = [this](const PassReport& pass) { service_.observe(pass); };
+    scheduling.observe = [this](const PassReport& pass) {
+      service_.observe(pass);
+      if (pass.loss) server_->post([this, loss = *pass.loss] { lose_device(loss); });
+    };
     scheduler_ = std::make_unique<Scheduler>(
         [engine](std::span<const EncodedRecord* const> records) { return engine->run(records); },
         std::move(scheduling));
@@ -120,6 +129,15 @@ class Life {
                     .device_name = engine->device_name()});
     complain(fmt::format("ready: {} on {}", options_.service.model_name, engine->device_name()));
     server::notify_manager("READY=1");
+  }
+
+  // A lost GPU comes back to a new process alone. What was accepted is told so, and the service's manager starts anew.
+  void lose_device(const Error& loss) {
+    if (failure_) return;
+    complain(loss.message);
+    failure_ = Error{loss.code, "ended without its device, to be started again"};
+    server::notify_manager("STOPPING=1");
+    server_->drain();
   }
 
   void on_signal(int signal) {

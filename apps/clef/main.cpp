@@ -111,6 +111,7 @@ int run(const std::vector<std::string>& arguments) {
                                          .strict = options.strict,
                                          .truncate = options.truncate,
                                          .media_limits = options.media_limits},
+                              .max_tokens_in_flight = options.max_tokens_in_flight,
                               .trace = options.trace});
   if (!opened) {
     complain(opened.error().message);
@@ -119,6 +120,7 @@ int run(const std::vector<std::string>& arguments) {
   const std::unique_ptr<Engine> engine = std::move(opened).value();
   if (options.timings) {
     complain(fmt::format("loaded {} in {:.1f} ms", options.model.string(), load_watch.milliseconds()));
+    if (const auto note = engine->memory_note(); note) complain("memory for " + *note);
   }
 
   const Terminal terminal = standard_output_terminal();

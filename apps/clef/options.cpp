@@ -81,6 +81,8 @@ void declare(CLI::App& app, Options& options) {
                    [&](std::int64_t n) { options.num_threads = static_cast<int>(n); });
   add_whole_number(app, "--batch", 1, kMaxBatch, [&](std::int64_t n) { options.batch = n; });
   add_whole_number(app, "--max-length", 1, kMaxLength, [&](std::int64_t n) { options.max_length = n; });
+  add_whole_number(app, "--max-tokens-in-flight", 1, kMaxLength,
+                   [&](std::int64_t n) { options.max_tokens_in_flight = n; });
   app.add_option("--trace", options.trace);
   const auto add_limit = [&app](const std::string& name, std::int64_t& limit) {
     add_whole_number(app, name, 0, std::numeric_limits<std::int32_t>::max(), [&limit](std::int64_t n) { limit = n; });
@@ -222,11 +224,14 @@ Images and videos, in each request (default 0: whatever fits the tokens; docs/us
 Output:
   --format FORMAT      json: one line an answer. table: for people, with bars. auto: table on a terminal, else json
   --logits             add "x_logits": {QUESTION: {OPTION: number}} to each answer: the numbers before the softmax
-  --timings            tell on standard error how long loading and each pass took
+  --timings            tell on standard error how long loading and each pass took, and what memory passes need
   --trace FILE         write the layer outputs of the first request to FILE, in the safetensors format
 
 Work:
   --batch N            requests packed in one pass of the network, 1 to 256 (default 1). The answers are the same
+  --max-tokens-in-flight N
+                       tokens of one pass of the network, and so of one request: on a GPU memory for so many has to be
+                       free at the start (default: 16384, or --max-length when that is more)
   --device NAME        auto, cpu, cuda or cuda:N (default auto: the first GPU that can be used, or else the CPU)
   --f32-layers N       on a GPU: layers, from the first, whose activations stay f32; all: every one. More is slower and
                        nearer to the CPU's answers (default 4)

@@ -30,6 +30,7 @@ struct Options {
   int num_threads = 0;     // 0: one a CPU
   std::int64_t batch = 1;
   std::int64_t max_length = 16384;
+  std::int64_t max_tokens_in_flight = 0;  // as in EngineOptions
   std::filesystem::path trace;
   MediaLimits media_limits;
   bool help = false;

@@ -21,7 +21,8 @@ enum class Errc {
   unsupported,    // valid input that this build or this model cannot serve
   io,             // a file or socket could not be read or written
   out_of_memory,  // the device has no room
-  device,         // the device failed or was lost
+  device,         // the device failed
+  device_lost,    // it is gone for this process: whatever it is asked for will fail
   non_finite,     // the network produced NaN or infinity
   busy,           // more work waits than is allowed; later there may be room
   unavailable,    // not serving: loading, or shutting down

@@ -1,9 +1,13 @@
 #include "engine/engine.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "base/output_file.h"
+#include "model/memory_plan.h"
 #include "model/model_file.h"
 #include "model/network.h"
 #include "model/safetensors.h"
@@ -15,6 +19,13 @@
 namespace clef {
 
 namespace {
+
+constexpr std::int64_t kUsualTokensInFlight = 16384;
+
+bool is_firm(const Device& device) {
+  const auto memory = device.memory();
+  return memory && memory->is_firm;
+}
 
 Status write_trace(const std::filesystem::path& path, const std::vector<TracedTensor>& stages) {
   std::vector<SafetensorsEntry> entries;
@@ -42,6 +53,15 @@ struct Engine::State {
   Tokenizer tokenizer;
   std::unique_ptr<Network> network;  // reads the file's mappings and runs on the device
 
+  std::optional<Error> lost;  // what every record is told once the device is
+
+  bool notices_loss(const Error& error) {
+    if (!lost && device->is_lost()) {
+      lost = Error{Errc::device_lost, fmt::format("{} was lost: {}", device->name(), error.message)};
+    }
+    return lost.has_value();
+  }
+
   Result<std::vector<Result<Decisions>>> run(std::span<const EncodedRecord* const> records) {
     if (options.trace.empty()) return network->run(records);
     // The first record of all is traced, alone.
@@ -65,12 +85,15 @@ struct Engine::State {
   // One result a record, in order. A pass that fails for several is tried again for each alone, so that what one record
   // cannot have does not take the others with it.
   std::vector<Result<Decisions>> decide(std::span<const EncodedRecord* const> records) {
+    if (lost) return {records.size(), Result<Decisions>(*lost)};
     auto together = run(records);
     if (together) return std::move(together).value();
+    if (notices_loss(together.error())) return {records.size(), Result<Decisions>(*lost)};
     if (records.size() == 1) return {std::move(together).error()};
     std::vector<Result<Decisions>> decisions;
     for (const EncodedRecord* record : records) {
-      auto alone = run({&record, 1});
+      auto alone = lost ? *lost : run({&record, 1});
+      if (!alone && notices_loss(alone.error())) alone = *lost;
       decisions.push_back(alone ? std::move(std::move(alone).value().front()) : std::move(alone).error());
     }
     return decisions;
@@ -85,13 +108,42 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::filesystem::path& model,
   ModelFile file = TRY(open_model(model));
   Tokenizer tokenizer = TRY(Tokenizer::create(std::move(file.tokenizer)));
   EngineOptions complete = options;
+  if (complete.max_tokens_in_flight == 0) {
+    complete.max_tokens_in_flight = std::max(kUsualTokensInFlight, complete.encode.max_length);
+  }
+  complete.encode.max_length = std::min(complete.encode.max_length, complete.max_tokens_in_flight);
   if (file.config.vision) complete.encode.vision = TRY(vision_input(*file.config.vision));
   auto state = std::make_unique<State>(std::move(complete), std::move(device), std::move(file), std::move(tokenizer));
+  if (is_firm(*state->device)) {
+    const MemoryPlan plan = TRY(plan_memory(state->file, *state->device, state->options.max_tokens_in_flight));
+    TRY(check_fits(plan, *state->device));
+    state->device->expect_weights(plan.weights);
+  }
   state->network = TRY(Network::load(state->file, *state->device));
   return std::unique_ptr<Engine>(new Engine(std::move(state)));
 }
 
 std::string Engine::device_name() const { return state_->device->name(); }
+
+Result<std::string> Engine::memory_note() {
+  const MemoryPlan plan = TRY(plan_memory(state_->file, *state_->device, state_->options.max_tokens_in_flight));
+  std::string note = describe(plan);
+  const auto memory = state_->device->memory();
+  if (!memory) return note;
+  // A GPU's was held against the plan before the weights were loaded.
+  note += fmt::format("; {:.2f} of {:.2f} GB are free now", static_cast<double>(memory->free_bytes) / 1e9,
+                      static_cast<double>(memory->total_bytes) / 1e9);
+  if (!memory->is_firm && plan.total() > memory->free_bytes) note += ", which is less: it may be slow, or fail";
+  return note;
+}
+
+Status Engine::take_memory() {
+  if (!is_firm(*state_->device)) return {};
+  const EncodedRecord record = fullest_record(state_->options.max_tokens_in_flight);
+  const EncodedRecord* const records[] = {&record};
+  (void)TRY(state_->network->run(records));  // what it decides is of no interest
+  return {};
+}
 
 Result<Engine::Prepared> Engine::prepare(Json body) const {
   Prepared prepared;
@@ -131,7 +183,7 @@ std::vector<Result<Engine::Answer>> Engine::answer_batch(std::span<const std::st
   for (std::size_t i = 0; i < works.size(); ++i) {
     if (!works[i]) continue;
     const auto length = static_cast<std::int64_t>(works[i]->record.input_ids.size());
-    if (tokens + length > state_->options.max_batch_tokens) run_waiting();
+    if (tokens + length > state_->options.max_tokens_in_flight) run_waiting();
     places.push_back(i);
     records.push_back(&works[i]->record);
     tokens += length;

@@ -19,14 +19,16 @@
 namespace clef {
 
 struct EngineOptions {
-  EncodeOptions encode;                   // its `vision` comes from the model
-  std::int64_t max_batch_tokens = 16384;  // of one forward pass; a longer record runs alone
-  std::filesystem::path trace;            // where the layer outputs of the first request go; empty: nowhere
+  EncodeOptions encode = {};  // its `vision` comes from the model
+  // Of one forward pass, and so of one record: what memory is planned for. 0: 16384, or encode.max_length when more.
+  std::int64_t max_tokens_in_flight = 0;
+  std::filesystem::path trace = {};  // where the layer outputs of the first request go; empty: nowhere
 };
 
 class Engine {
  public:
-  // The engine owns the device that it is given and runs on it alone.
+  // The engine owns the device that it is given and runs on it alone. Errc::out_of_memory, before anything is loaded,
+  // when the device is known to have less than the plan asks for.
   static Result<std::unique_ptr<Engine>> open(const std::filesystem::path& model, std::unique_ptr<Device> device,
                                               const EngineOptions& options);
   ~Engine();
@@ -51,11 +53,16 @@ class Engine {
   };
   Result<Answer> answer(std::string_view request_json);
 
-  // Packs the records of several requests in as few forward passes as max_batch_tokens allows. One result a request, in
-  // order; a bad request does not disturb the others.
+  // Packs the records of several requests in as few forward passes as max_tokens_in_flight allows. One result a
+  // request, in order; a bad request does not disturb the others.
   std::vector<Result<Answer>> answer_batch(std::span<const std::string> request_jsons);
 
   std::string device_name() const;
+
+  // What passes of max_tokens_in_flight need and what is free, for people. Some tens of milliseconds' work.
+  Result<std::string> memory_note();
+  // Runs a pass of so many tokens on a device whose memory is firm, so that others cannot take what the plan counts on.
+  Status take_memory();
 
  private:
   struct State;

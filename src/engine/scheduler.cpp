@@ -26,7 +26,8 @@ double seconds_between(Clock::time_point first, Clock::time_point last) {
 }
 
 bool is_devices(Errc code) {
-  return code == Errc::device || code == Errc::out_of_memory || code == Errc::internal || code == Errc::io;
+  return code == Errc::device || code == Errc::device_lost || code == Errc::out_of_memory || code == Errc::internal ||
+         code == Errc::io;
 }
 
 }  // namespace
@@ -67,6 +68,7 @@ struct Scheduler::State {
   std::int64_t running_requests = 0, running_tokens = 0;
   Clock::time_point running_since;
   std::int64_t failed_passes_in_a_row = 0;
+  std::optional<Error> loss;
 
   std::thread device_thread;
   std::vector<std::thread> host_threads;
@@ -229,7 +231,7 @@ struct Scheduler::State {
   }
 
   void run_pass(std::unique_lock<std::mutex>& lock, const Entries& batch) {
-    PassReport report{.requests = running_requests, .tokens = running_tokens, .seconds = 0, .has_failed = false};
+    PassReport report{.requests = running_requests, .tokens = running_tokens};
     running_since = Clock::now();
     const Clock::time_point start = running_since;
     lock.unlock();
@@ -240,9 +242,13 @@ struct Scheduler::State {
     report.seconds = seconds_between(start, Clock::now());
     report.has_failed = std::any_of(results.begin(), results.end(),
                                     [](const auto& result) { return !result && is_devices(result.error().code); });
+    for (const auto& result : results) {
+      if (!result && result.error().code == Errc::device_lost) report.loss = result.error();
+    }
     if (options.observe) options.observe(report);
     lock.lock();
     failed_passes_in_a_row = report.has_failed ? failed_passes_in_a_row + 1 : 0;
+    if (report.loss) loss = std::move(report.loss);
     running_requests = running_tokens = 0;
     for (std::size_t i = 0; i < batch.size(); ++i) {
       Entry& entry = *batch[i];
@@ -371,7 +377,8 @@ Scheduler::Load Scheduler::load() const {
           .running_requests = state_->running_requests,
           .running_tokens = state_->running_tokens,
           .running_seconds = state_->running_requests > 0 ? seconds_between(state_->running_since, Clock::now()) : 0,
-          .failed_passes_in_a_row = state_->failed_passes_in_a_row};
+          .failed_passes_in_a_row = state_->failed_passes_in_a_row,
+          .loss = state_->loss};
 }
 
 }  // namespace clef

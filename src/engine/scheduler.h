@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,7 +24,8 @@ struct PassReport {
   std::int64_t requests = 0;
   std::int64_t tokens = 0;
   double seconds = 0;
-  bool has_failed = false;  // for a reason of the device's
+  bool has_failed = false;         // for a reason of the device's
+  std::optional<Error> loss = {};  // of the device, for good
 };
 
 struct SchedulerOptions {
@@ -99,6 +101,7 @@ class Scheduler {
     std::int64_t running_tokens = 0;
     double running_seconds = 0;               // of the pass that runs now
     std::int64_t failed_passes_in_a_row = 0;  // for a reason of the device's
+    std::optional<Error> loss;                // of the device, for good
   };
   Load load() const;
 

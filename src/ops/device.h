@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -11,6 +12,12 @@
 #include "ops/pass.h"
 
 namespace clef {
+
+// A machine's memory at a moment.
+struct DeviceMemory {
+  std::size_t free_bytes = 0, total_bytes = 0;
+  bool is_firm = false;  // no more than what is free can be had; a host's system may still make room
+};
 
 class Device {
  public:
@@ -29,6 +36,16 @@ class Device {
   // In how many of a model's first layers they are f32 all the same, for accuracy.
   virtual std::int64_t precise_layers() const { return 0; }
 
+  // None where nobody can tell.
+  virtual std::optional<DeviceMemory> memory() const { return std::nullopt; }
+  // What adopt() will take for a weight of this shape, beside its mapping.
+  virtual std::size_t adopted_bytes(const Tensor& /*shape*/) const { return 0; }
+  // So many bytes of weights will be adopted: room for all of them may be taken at once.
+  virtual void expect_weights(std::size_t /*bytes*/) {}
+  // A pass that computes nothing: it raises `bytes` to what its ops would take beside their tensors. The tensors need
+  // no memory.
+  virtual std::unique_ptr<Pass> rehearse(std::size_t& bytes);
+
   // Memory that is not cleared. Errc::out_of_memory.
   virtual Result<std::unique_ptr<Buffer>> allocate(std::size_t bytes) = 0;
 
@@ -42,6 +59,9 @@ class Device {
   virtual Status download(std::span<std::byte> bytes, const Tensor& from) = 0;
 
   virtual std::unique_ptr<Pass> begin() = 0;
+
+  // After a failure: whether whatever else it is asked for will fail too.
+  virtual bool is_lost() { return false; }
 };
 
 }  // namespace clef

@@ -159,6 +159,7 @@ Failure failure_of(const Error& error) {
     }
     case Errc::busy:
       return {.kind = Kind::queue_full, .message = error.message};
+    case Errc::device_lost:  // another process, or this one started again, can answer
     case Errc::unavailable:
       return {.kind = Kind::unavailable, .message = error.message};
     case Errc::timeout:

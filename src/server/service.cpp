@@ -545,6 +545,7 @@ void Service::close(Exchange& exchange, int status) {
 std::optional<Service::Trouble> Service::trouble() const {
   if (!backend_) return std::nullopt;
   const Scheduler::Load load = backend_->scheduler->load();
+  if (load.loss) return Trouble{"lost", load.loss->message};
   if (load.failed_passes_in_a_row >= kFailingPasses) {
     return Trouble{"failing", fmt::format("the device failed the last {} passes", load.failed_passes_in_a_row)};
   }

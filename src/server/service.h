@@ -141,7 +141,7 @@ class Service {
 
   // Null when the device answers; else what is wrong.
   struct Trouble {
-    std::string_view device_state;  // "failing" or "stalled"
+    std::string_view device_state;  // "failing", "lost" or "stalled"
     std::string reason;
   };
   std::optional<Trouble> trouble() const;

@@ -152,6 +152,7 @@ TEST_F(ClefProgram, DrawsTablesInTheLocalesCharacters) {
 TEST_F(ClefProgram, TellsTimesOnStandardError) {
   const Outcome outcome = answer({"--timings", "--batch", "2"}, requests({kNoul, kChoice, kNoul}));
   EXPECT_TRUE(std::regex_match(outcome.err, std::regex("clef: loaded .*clef-tiny in [0-9.]+ ms\n"
+                                                       "clef: memory for 16384 tokens in flight: [^\n]+\n"
                                                        "clef: batch of 2 \\([0-9]+ tokens\\) in [0-9.]+ ms\n"
                                                        "clef: batch of 1 \\([0-9]+ tokens\\) in [0-9.]+ ms\n")))
       << outcome.err;

@@ -38,8 +38,8 @@ std::span<const float> floats(const TensorTable& table, const std::string& name)
 int compare_trace(const std::string& request, const std::string& golden_file) {
   const auto path = std::filesystem::path(testing::TempDir()) / ("clef_" + golden_file);
   auto device = open_device({.device = "cpu"});
-  auto engine = Engine::open(test::test_data_path("clef-tiny"), std::move(device).value(),
-                             {.encode = {}, .max_batch_tokens = 16384, .trace = path});
+  auto engine =
+      Engine::open(test::test_data_path("clef-tiny"), std::move(device).value(), {.encode = {}, .trace = path});
   if (!engine) throw std::runtime_error(engine.error().message);
   const auto answer = (*engine)->answer(request);
   if (!answer) throw std::runtime_error(answer.error().message);

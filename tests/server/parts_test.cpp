@@ -167,6 +167,7 @@ TEST(Failures, FollowTheCodeOfTheError) {
   EXPECT_EQ(status(Errc::too_large), 413);
   EXPECT_EQ(status(Errc::busy), 429);
   EXPECT_EQ(status(Errc::unavailable), 503);
+  EXPECT_EQ(status(Errc::device_lost), 503);
   EXPECT_EQ(status(Errc::timeout), 504);
   for (const Errc code : {Errc::io, Errc::out_of_memory, Errc::device, Errc::non_finite, Errc::internal}) {
     EXPECT_EQ(status(code), 500);

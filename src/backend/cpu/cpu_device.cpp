@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <new>
 #include <string>
 
@@ -24,6 +25,19 @@ struct MappedBuffer final : Buffer {
   explicit MappedBuffer(std::span<const std::byte> bytes)
       : Buffer(const_cast<std::byte*>(bytes.data()), bytes.size()) {}
 };
+
+// What Linux says that programs could take without swapping. None elsewhere.
+std::optional<DeviceMemory> system_memory() {
+  std::ifstream file("/proc/meminfo");
+  DeviceMemory memory;
+  std::string name, unit;
+  for (std::size_t kilobytes = 0; file >> name >> kilobytes; std::getline(file, unit)) {
+    if (name == "MemTotal:") memory.total_bytes = kilobytes * 1024;
+    if (name == "MemAvailable:") memory.free_bytes = kilobytes * 1024;
+  }
+  if (memory.total_bytes == 0 || memory.free_bytes == 0) return std::nullopt;
+  return memory;
+}
 
 class CpuPass final : public Pass {
  public:
@@ -53,6 +67,8 @@ class CpuDevice final : public Device {
     return fmt::format("cpu ({}, {} thread{})", context_.kernels.name, context_.pool.num_threads(),
                        context_.pool.num_threads() == 1 ? "" : "s");
   }
+
+  std::optional<DeviceMemory> memory() const override { return system_memory(); }
 
   Result<std::unique_ptr<Buffer>> allocate(std::size_t bytes) override {
     try {

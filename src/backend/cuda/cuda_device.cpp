@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backend/cuda/context.h"
+#include "backend/cuda/rehearsal.h"
 #include "backend/cuda/run.h"
 #include "backend/cuda/upload.h"
 
@@ -140,6 +141,15 @@ class CudaDevice final : public Device {
     return options_.activation == DType::f32 ? 0 : options_.precise_layers;
   }
 
+  std::optional<DeviceMemory> memory() const override {
+    DeviceMemory memory{.free_bytes = 0, .total_bytes = 0, .is_firm = true};
+    if (!make_current() || cudaMemGetInfo(&memory.free_bytes, &memory.total_bytes) != cudaSuccess) return std::nullopt;
+    return memory;
+  }
+  std::size_t adopted_bytes(const Tensor& shape) const override { return cuda::WeightUpload::placed_bytes(shape); }
+  void expect_weights(std::size_t bytes) override { upload_->expect(bytes); }
+  std::unique_ptr<Pass> rehearse(std::size_t& bytes) override { return cuda::rehearse(bytes, context_->is_hopper); }
+
   Result<std::unique_ptr<Buffer>> allocate(std::size_t bytes) override {
     TRY(make_current());
     void* memory = nullptr;
@@ -188,6 +198,14 @@ class CudaDevice final : public Device {
     if (!has_begun_) upload_->release_staging();
     has_begun_ = true;
     return std::make_unique<CudaPass>(*context_);
+  }
+
+  // An error that broke the context comes back from every call; others are forgotten once they were read.
+  bool is_lost() override {
+    if (!make_current()) return true;
+    (void)cudaGetLastError();
+    const cudaError_t state = cudaStreamQuery(stream_);
+    return state != cudaSuccess && state != cudaErrorNotReady;
   }
 
  private:

@@ -160,6 +160,7 @@ void run(const DeltaNet& op, Context& context) {
   void* workspace = nullptr;
   if (bytes > 0) context.check(context.states.get(bytes, &workspace), "memory for delta_net");
   if (context.failed()) return;
+  if (context.failed()) return;
   if (is_f32) {
     context.check(launch_delta_net_f32({.y = data<float>(op.y),
                                         .q = data<const float>(op.q),

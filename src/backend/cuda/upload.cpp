@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "backend/cuda/reencode.h"
 
@@ -42,10 +43,19 @@ void WeightUpload::release_staging() {
   incoming_ = nullptr;
 }
 
+std::size_t WeightUpload::placed_bytes(const Tensor& shape) {
+  const std::size_t bytes = static_cast<std::size_t>(shape.rows * shape.cols) * sizeof(__half);
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+void WeightUpload::expect(std::size_t bytes) {
+  expected_ = bytes;
+  slab_left_ = 0;
+}
+
 Result<std::byte*> WeightUpload::place(std::size_t bytes) {
-  bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   if (bytes > slab_left_) {
-    std::size_t size = std::max(kSlabBytes, bytes);
+    std::size_t size = std::max(expected_ != 0 ? std::exchange(expected_, 0) : kSlabBytes, bytes);
     void* slab = nullptr;
     cudaError_t error = cudaMalloc(&slab, size);
     if (error == cudaErrorMemoryAllocation && size > bytes) {  // the last of a full device
@@ -120,7 +130,7 @@ Result<Tensor> WeightUpload::adopt(std::span<const std::byte> mapped, const Tens
   CHECK(mapped.size() == static_cast<std::size_t>(count) * size_of(shape.dtype));
   if (counts_ == nullptr) TRY(check(cudaMalloc(&counts_, sizeof(ReencodeCounts)), "memory for weights"));
   const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(__half);
-  std::byte* to = TRY(place(bytes));
+  std::byte* to = TRY(place(placed_bytes(shape)));
   int exponent = shape.dtype == DType::f16 ? 0 : kWeightExponent;
   ReencodeCounts found{};
   for (;;) {

@@ -26,6 +26,10 @@ class WeightUpload {
   WeightUpload(const WeightUpload&) = delete;
   WeightUpload& operator=(const WeightUpload&) = delete;
 
+  // So many bytes will be adopted: one slab, the next, holds them.
+  void expect(std::size_t bytes);
+  // What adopt() takes of a slab.
+  static std::size_t placed_bytes(const Tensor& shape);
   // Weights that follow each other here follow each other on the device, as long as a slab lasts. The buffer belongs to
   // this object. Errc::bad_model for values that are not finite, Errc::unsupported for F32 weights with more bits than
   // FP16 has.
@@ -45,6 +49,7 @@ class WeightUpload {
   std::vector<void*> slabs_;
   std::byte* slab_ = nullptr;
   std::size_t slab_left_ = 0;
+  std::size_t expected_ = 0;
   std::byte* staging_[kStages] = {};
   cudaEvent_t sent_[kStages] = {};
   void* incoming_ = nullptr;  // on the device, for types wider than FP16

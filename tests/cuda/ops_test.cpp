@@ -1,0 +1,423 @@
+// Every op on the GPU against its definition, on small ragged shapes, in both types of activations.
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "backend/cpu/cpu_device.h"
+#include "backend/cuda/cuda_device.h"
+#include "op_mirror.h"
+
+namespace clef {
+namespace {
+
+using test::op_error;
+using test::OpMaker;
+
+struct OpCase {
+  std::string name;
+  test::MakeOp make;
+  bool has_f16 = true;  // false: the op has no activations but f32
+};
+std::ostream& operator<<(std::ostream& out, const OpCase& c) { return out << c.name; }
+
+Tensor unit_heads(OpMaker& m, std::int64_t tokens, std::int64_t heads, std::int64_t head_dim) {
+  const Tensor t = m.random(tokens, heads * head_dim);
+  for (std::int64_t r = 0; r < tokens; ++r) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      float* x = t.row<float>(r) + h * head_dim;
+      float squares = 0;
+      for (std::int64_t c = 0; c < head_dim; ++c) squares += x[c] * x[c];
+      for (std::int64_t c = 0; c < head_dim; ++c) x[c] /= std::sqrt(squares);
+    }
+  }
+  return m.as_activation(t);
+}
+
+Tensor angles(OpMaker& m, std::int64_t tokens, std::int64_t pairs, bool is_sine) {
+  const Tensor t = m.empty(tokens, pairs);
+  for (std::int64_t i = 0; i < tokens * pairs; ++i) {
+    t.row<float>(0)[i] = is_sine ? std::sin(static_cast<float>(i)) : std::cos(static_cast<float>(i));
+  }
+  return t;
+}
+
+void add_products(std::vector<OpCase>& cases) {
+  struct Size {
+    std::int64_t rows, n, k;
+  };
+  for (const Size s : {Size{1, 1, 8}, {3, 33, 264}, {65, 300, 256}, {257, 96, 1000}, {130, 520, 64}}) {
+    const std::string size = std::to_string(s.rows) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k);
+    cases.push_back({"linear " + size, [s](OpMaker& m) -> Op {
+                       return Linear{.y = m.empty_activation(s.rows, s.n),
+                                     .x = m.random_activation(s.rows, s.k),
+                                     .w = m.random_bf16(s.n, s.k),
+                                     .bias = m.random(1, s.n)};
+                     }});
+    cases.push_back({"linear into f32 " + size, [s](OpMaker& m) -> Op {
+                       return Linear{.y = m.empty(s.rows, s.n),
+                                     .x = m.random_activation(s.rows, s.k),
+                                     .w = m.random_bf16(s.n, s.k),
+                                     .bias = {}};
+                     }});
+    cases.push_back({"linear_add " + size, [s](OpMaker& m) -> Op {
+                       return LinearAdd{.y = m.random(s.rows, s.n),
+                                        .x = m.random_activation(s.rows, s.k),
+                                        .w = m.random_bf16(s.n, s.k),
+                                        .bias = m.random(1, s.n)};
+                     }});
+    cases.push_back({"linear_swiglu " + size, [s](OpMaker& m) -> Op {
+                       return LinearSwiglu{.y = m.empty_activation(s.rows, s.n),
+                                           .x = m.random_activation(s.rows, s.k),
+                                           .gate = m.random_bf16(s.n, s.k, 0.2F),
+                                           .up = m.random_bf16(s.n, s.k, 0.2F)};
+                     }});
+    for (const Gelu gelu : {Gelu::erf, Gelu::tanh}) {
+      cases.push_back(
+          {(gelu == Gelu::erf ? "linear_gelu erf " : "linear_gelu tanh ") + size, [s, gelu](OpMaker& m) -> Op {
+             return LinearGelu{.y = m.empty_activation(s.rows, s.n),
+                               .x = m.random_activation(s.rows, s.k),
+                               .w = m.random_bf16(s.n, s.k, 0.3F),
+                               .bias = m.random(1, s.n),
+                               .gelu = gelu};
+           }});
+    }
+    // Rows of questions or options: f32 throughout.
+    cases.push_back({"linear of items " + size,
+                     [s](OpMaker& m) -> Op {
+                       return Linear{.y = m.empty(s.rows, s.n),
+                                     .x = m.random(s.rows, s.k),
+                                     .w = m.random_bf16(s.n, s.k),
+                                     .bias = m.random(1, s.n),
+                                     .items = true};
+                     },
+                     false});
+    cases.push_back({"linear_add of items " + size,
+                     [s](OpMaker& m) -> Op {
+                       return LinearAdd{.y = m.random(s.rows, s.n),
+                                        .x = m.random(s.rows, s.k),
+                                        .w = m.random_bf16(s.n, s.k),
+                                        .bias = m.random(1, s.n),
+                                        .items = true};
+                     },
+                     false});
+    cases.push_back({"linear_gelu of items " + size,
+                     [s](OpMaker& m) -> Op {
+                       return LinearGelu{.y = m.empty(s.rows, s.n),
+                                         .x = m.random(s.rows, s.k),
+                                         .w = m.random_bf16(s.n, s.k, 0.3F),
+                                         .bias = m.random(1, s.n),
+                                         .gelu = Gelu::erf,
+                                         .items = true};
+                     },
+                     false});
+  }
+  for (const bool has_third : {false, true}) {
+    cases.push_back({has_third ? "projections, three" : "projections, two", [has_third](OpMaker& m) -> Op {
+                       const std::int64_t third = has_third ? 64 : 0;
+                       return Projections{.y = m.empty_activation(77, 512 + 64 + third),
+                                          .x = m.random_activation(77, 256),
+                                          .first = m.random_bf16(512, 256),
+                                          .second = m.random_bf16(64, 256),
+                                          .third = has_third ? In(m.random_bf16(64, 256)) : In()};
+                     }});
+  }
+  cases.push_back({"projections into f32", [](OpMaker& m) -> Op {
+                     return Projections{.y = m.empty(77, 64),
+                                        .x = m.random_activation(77, 256),
+                                        .first = m.random_bf16(32, 256),
+                                        .second = m.random_bf16(32, 256),
+                                        .third = {}};
+                   }});
+  cases.push_back(
+      {"patch_embed",
+       [](OpMaker& m) -> Op {
+         const Tensor levels = m.empty(50, 1536, DType::u8);
+         for (std::int64_t i = 0; i < 50 * 1536; ++i) {
+           levels.row<std::uint8_t>(0)[i] = static_cast<std::uint8_t>(i * 31 + i / 7);
+         }
+         return PatchEmbed{
+             .y = m.empty(50, 144), .levels = levels, .w = m.random_bf16(144, 1536), .bias = m.random(1, 144)};
+       },
+       false});
+}
+
+void add_norms(std::vector<OpCase>& cases) {
+  for (const std::int64_t n : {16, 40, 256, 1000, 5120}) {
+    cases.push_back(
+        {"rms_norm of " + std::to_string(n), [n](OpMaker& m) -> Op {
+           return RmsNorm{
+               .y = m.empty_activation(19, n), .x = m.random(19, n, 3), .gain = m.random(1, n), .eps = 1e-6F};
+         }});
+    cases.push_back({"layer_norm of " + std::to_string(n), [n](OpMaker& m) -> Op {
+                       return LayerNorm{.y = m.empty_activation(18, n),
+                                        .x = m.random(18, n, 2, 1),
+                                        .gain = m.random(1, n),
+                                        .bias = m.random(1, n),
+                                        .eps = 1e-5F};
+                     }});
+  }
+  cases.push_back({"gated_rms_norm", [](OpMaker& m) -> Op {
+                     return GatedRmsNorm{.y = m.empty_activation(21, 3 * 128),
+                                         .x = m.random_activation(21, 3 * 128, 0.01F),
+                                         .z = m.random_activation(21, 3 * 128, 4),
+                                         .gain = m.random(1, 128),
+                                         .eps = 1e-6F};
+                   }});
+  cases.push_back({"qk_norm_rope", [](OpMaker& m) -> Op {
+                     return QkNormRope{.q = m.empty_activation(7, 4 * 256),
+                                       .k = m.empty_activation(7, 2 * 256),
+                                       .q_gate = m.random_activation(7, 8 * 256),
+                                       .k_raw = m.random_activation(7, 2 * 256),
+                                       .q_gain = m.random(1, 256),
+                                       .k_gain = m.random(1, 256),
+                                       .cos = angles(m, 7, 32, false),
+                                       .sin = angles(m, 7, 32, true),
+                                       .eps = 1e-6F};
+                   }});
+  cases.push_back({"rope", [](OpMaker& m) -> Op {
+                     return Rope{.x = m.random_activation(5, 3 * 72),
+                                 .cos = angles(m, 5, 36, false),
+                                 .sin = angles(m, 5, 36, true)};
+                   }});
+}
+
+void add_mixers(std::vector<OpCase>& cases) {
+  cases.push_back({"attention", [](OpMaker& m) -> Op {
+                     const std::int64_t tokens = 1 + 64 + 65 + 150;
+                     return Attention{.y = m.empty_activation(tokens, 6 * 256),
+                                      .q = m.random_activation(tokens, 6 * 256, 2),
+                                      .k = m.random_activation(tokens, 2 * 256, 2),
+                                      .v = m.random_activation(tokens, 2 * 256),
+                                      .q_gate = m.random_activation(tokens, 12 * 256),
+                                      .cu_seqlens = m.ints({0, 1, 65, 130, 280}),
+                                      .head_dim = 256};
+                   }});
+  cases.push_back({"cross_attention of segments", [](OpMaker& m) -> Op {
+                     const Tensor qkv = m.random_activation(300, 6 * 72, 3), cu = m.ints({0, 4, 64, 300});
+                     return CrossAttention{.y = m.empty_activation(300, 2 * 72),
+                                           .q = qkv.col_range(0, 144),
+                                           .k = qkv.col_range(144, 144),
+                                           .v = qkv.col_range(288, 144),
+                                           .cu_queries = cu,
+                                           .cu_keys = cu,
+                                           .head_dim = 72};
+                   }});
+  for (const std::int64_t d : {16, 64}) {
+    cases.push_back({"cross_attention of other queries, heads of " + std::to_string(d),
+                     [d](OpMaker& m) -> Op {
+                       return CrossAttention{.y = m.empty(70, 2 * d),
+                                             .q = m.random(70, 2 * d, 3),
+                                             .k = m.random(2200, 2 * d, 3),
+                                             .v = m.random(2200, 2 * d),
+                                             .cu_queries = m.ints({0, 2, 70}),
+                                             .cu_keys = m.ints({0, 65, 2200}),
+                                             .head_dim = d};
+                     },
+                     false});
+  }
+  cases.push_back({"short_conv", [](OpMaker& m) -> Op {
+                     return ShortConv{.q = m.empty_activation(90, 2 * 128),
+                                      .k = m.empty_activation(90, 2 * 128),
+                                      .v = m.empty_activation(90, 6 * 128),
+                                      .x = m.random_activation(90, 10 * 128, 2),
+                                      .weight = m.random(4, 10 * 128),
+                                      .cu_seqlens = m.ints({0, 1, 3, 90}),
+                                      .head_dim = 128};
+                   }});
+  for (const std::int64_t value_heads : {2, 4, 6}) {
+    cases.push_back({"delta_net of " + std::to_string(value_heads) + " value heads", [value_heads](OpMaker& m) -> Op {
+                       const std::int64_t tokens = 1 + 63 + 64 + 65 + 200;
+                       return DeltaNet{.y = m.empty_activation(tokens, value_heads * 128),
+                                       .q = unit_heads(m, tokens, 2, 128),
+                                       .k = unit_heads(m, tokens, 2, 128),
+                                       .v = m.random_activation(tokens, value_heads * 128),
+                                       .b = m.random(tokens, value_heads, 3),
+                                       .a = m.random(tokens, value_heads, 4),
+                                       .neg_exp_a_log = m.random(1, value_heads, 0.5F, -0.6F),
+                                       .dt_bias = m.random(1, value_heads, 2, -2),
+                                       .cu_seqlens = m.ints({0, 1, 64, 128, 193, 393}),
+                                       .head_dim = 128,
+                                       .value_dim = 128};
+                     }});
+  }
+}
+
+void add_gathers(std::vector<OpCase>& cases) {
+  cases.push_back({"embed",
+                   [](OpMaker& m) -> Op {
+                     return Embed{.y = m.empty(5, 256), .ids = m.ints({3, 0, 6, 6, 1}), .table = m.random_bf16(7, 256)};
+                   },
+                   false});
+  cases.push_back(
+      {"span_mean",
+       [](OpMaker& m) -> Op {
+         return SpanMean{.y = m.empty(3, 260), .x = m.random(30, 260), .spans = m.ints({0, 1, 5, 20, 29, 1}, 2)};
+       },
+       false});
+  cases.push_back({"embed_mean",
+                   [](OpMaker& m) -> Op {
+                     return EmbedMean{.y = m.empty(2, 256),
+                                      .ids = m.ints({1, 2, 3, 4, 5}),
+                                      .spans = m.ints({0, 1, 1, 4}, 2),
+                                      .table = m.random_bf16(9, 256)};
+                   },
+                   false});
+  cases.push_back({"add_rows of a table",
+                   [](OpMaker& m) -> Op {
+                     return AddRows{.y = m.random(4, 256), .x = m.random_bf16(3, 256), .index = m.ints({2, 0, 0, 1})};
+                   },
+                   false});
+  cases.push_back({"add_rows, all of them",
+                   [](OpMaker& m) -> Op { return AddRows{.y = m.random(9, 260), .x = m.random(9, 260), .index = {}}; },
+                   false});
+  cases.push_back({"add_interpolated",
+                   [](OpMaker& m) -> Op {
+                     return AddInterpolated{.y = m.random(3, 144),
+                                            .table = m.random_bf16(9, 144),
+                                            .taps = m.ints({0, 1, 2, 3, 8, 8, 8, 8, 1, 3, 5, 7}, 4),
+                                            .weights = m.random(3, 4)};
+                   },
+                   false});
+  cases.push_back({"put_rows",
+                   [](OpMaker& m) -> Op {
+                     return PutRows{.y = m.random(5, 256), .x = m.random(2, 256), .index = m.ints({4, 1})};
+                   },
+                   false});
+}
+
+void add_head_steps(std::vector<OpCase>& cases) {
+  for (const std::int64_t width : {96, 1024}) {
+    const std::string suffix = " of " + std::to_string(width);
+    cases.push_back({"option_summary" + suffix,
+                     [width](OpMaker& m) -> Op {
+                       return OptionSummary{.z = m.empty(2, width),
+                                            .options = m.random(5, width),
+                                            .fields = m.random(2, width),
+                                            .cu_options = m.ints({0, 1, 5})};
+                     },
+                     false});
+    cases.push_back({"scorer_features" + suffix,
+                     [width](OpMaker& m) -> Op {
+                       return ScorerFeatures{.y = m.empty(5, 4 * width),
+                                             .fields = m.random(2, width),
+                                             .options = m.random(5, width),
+                                             .question_of_option = m.ints({0, 1, 1, 1, 1})};
+                     },
+                     false});
+    cases.push_back({"option_logits" + suffix,
+                     [width](OpMaker& m) -> Op {
+                       return OptionLogits{.logits = m.empty(5, 1),
+                                           .lexical = m.random(5, 2 * width),
+                                           .question = m.random(2, 2 * width),
+                                           .last = m.random(2, 2 * width),
+                                           .fields = m.random(2, width),
+                                           .options = m.random(5, width),
+                                           .residual = m.random(5, 1),
+                                           .question_of_option = m.ints({0, 1, 1, 1, 1}),
+                                           .prior_scale = 12,
+                                           .joint_scale = 5,
+                                           .gate = 0.6F};
+                     },
+                     false});
+  }
+}
+
+std::vector<OpCase> all_cases() {
+  std::vector<OpCase> cases;
+  add_products(cases);
+  add_norms(cases);
+  add_mixers(cases);
+  add_gathers(cases);
+  add_head_steps(cases);
+  return cases;
+}
+
+// f32: products take f32 as two FP16 planes of 22 bits together, and tensor cores cut their sums. FP16: half a unit in
+// the last place of each element gives 2.8e-4 of the norm, and the mixers round inside.
+double limit_of(DType activation) { return activation == DType::f32 ? 1e-5 : 6e-4; }
+constexpr double kWorstOverNorm = 8;  // of one element over the largest, to the L2 norm's limit
+
+void check(const OpCase& c, Device& device, DType activation) {
+  const auto error = op_error(c.make, device, activation);
+  EXPECT_EQ(error.failure, "") << c.name;
+  EXPECT_LE(error.relative, limit_of(activation)) << c.name;
+  EXPECT_LE(error.worst, kWorstOverNorm * limit_of(activation)) << c.name;
+  std::printf("  %-55s %-4s %.1e, worst %.1e\n", c.name.c_str(), std::string(name_of(activation)).c_str(),
+              error.relative, error.worst);
+}
+
+using TypedCase = std::tuple<DType, OpCase>;
+
+// A test each, so that some of them can be run alone under a slow tool.
+std::vector<TypedCase> typed_cases() {
+  std::vector<TypedCase> typed;
+  for (const OpCase& c : all_cases()) {
+    typed.emplace_back(DType::f32, c);
+    if (c.has_f16) typed.emplace_back(DType::f16, c);
+  }
+  return typed;
+}
+
+// "linear_add_65x300x256_F16"
+std::string test_name(const ::testing::TestParamInfo<TypedCase>& info) {
+  std::string name;
+  for (const char c : std::get<1>(info.param).name + " " + std::string(name_of(std::get<0>(info.param)))) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      name += c;
+    } else if (name.back() != '_') {
+      name += '_';
+    }
+  }
+  return name;
+}
+
+class CudaOp : public ::testing::TestWithParam<TypedCase> {
+ protected:
+  static void SetUpTestSuite() {
+    for (const DType activation : {DType::f32, DType::f16}) {
+      auto device = open_cuda_device({.activation = activation});
+      if (!device) {
+        why_none = device.error().message;
+        std::printf("not checked here: %s\n", why_none.c_str());
+        return;
+      }
+      devices[activation] = std::move(device).value();
+    }
+  }
+  static void TearDownTestSuite() { devices.clear(); }
+  static inline std::map<DType, std::unique_ptr<Device>> devices;
+  static inline std::string why_none;
+};
+
+TEST_P(CudaOp, AgreesWithItsDefinition) {
+  const auto& [activation, c] = GetParam();
+  if (!devices.contains(activation)) GTEST_SKIP() << why_none;
+  check(c, *devices[activation], activation);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CudaOp, ::testing::ValuesIn(typed_cases()), test_name);
+
+// The cases and the way they are sent, on a device that is always there.
+TEST(CudaOpCases, HoldOnTheCpu) {
+  const auto device = open_cpu_device({.num_threads = 1});
+  ASSERT_TRUE(device) << device.error().message;
+  for (const OpCase& c : all_cases()) check(c, **device, DType::f32);
+}
+
+TEST(CudaOpCases, HaveEveryOp) {
+  std::set<std::size_t> kinds;
+  const auto host = std::move(open_cpu_device({.num_threads = 1})).value();
+  for (const OpCase& c : all_cases()) {
+    OpMaker maker(*host, DType::f16, 1);
+    const Op op = c.make(maker);
+    EXPECT_TRUE(is_valid(op)) << c.name;
+    kinds.insert(op.index());
+  }
+  EXPECT_EQ(kinds.size(), std::variant_size_v<Op>);
+}
+
+}  // namespace
+}  // namespace clef

@@ -1,0 +1,182 @@
+// The plan against what the network then asks of a device: one of the test's own that takes nothing and counts.
+#include "model/memory_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "model/network.h"
+#include "support/golden.h"
+
+namespace clef {
+namespace {
+
+class Idle final : public Pass {
+ public:
+  Status finish() override { return {}; }
+
+ private:
+  void encode(const Op& /*op*/) override {}
+};
+
+// Eight bytes a weight, 1000 beside the ops of a pass.
+class Ledger final : public Device {
+ public:
+  Ledger(DType activation, std::int64_t precise) : activation_(activation), precise_(precise) {}
+  std::string name() const override { return "ledger"; }
+  DType activation_dtype() const override { return activation_; }
+  std::int64_t precise_layers() const override { return precise_; }
+  std::optional<DeviceMemory> memory() const override { return stated; }
+  std::size_t adopted_bytes(const Tensor& shape) const override {
+    return 8 * static_cast<std::size_t>(shape.rows * shape.cols);
+  }
+  std::unique_ptr<Pass> rehearse(std::size_t& bytes) override {
+    bytes = std::max<std::size_t>(bytes, 1000);
+    return std::make_unique<Idle>();
+  }
+  Result<std::unique_ptr<Buffer>> allocate(std::size_t bytes) override {
+    held += bytes;
+    most = std::max(most, held);
+    return std::unique_ptr<Buffer>(std::make_unique<Held>(bytes, *this));
+  }
+  Result<Tensor> adopt(std::span<const std::byte> mapped, const Tensor& shape) override {
+    EXPECT_EQ(mapped.size(), static_cast<std::size_t>(shape.rows * shape.cols) * size_of(shape.dtype));
+    weights += adopted_bytes(shape);
+    Tensor tensor = shape;
+    tensor.buffer = &nothing_;
+    tensor.stride = shape.cols;
+    return tensor;
+  }
+  Status upload(const Tensor& /*to*/, std::span<const std::byte> /*bytes*/) override { return {}; }
+  Status download(std::span<std::byte> bytes, const Tensor& /*from*/) override {
+    std::memset(bytes.data(), fill, bytes.size());
+    return {};
+  }
+  std::unique_ptr<Pass> begin() override { return std::make_unique<Idle>(); }
+
+  std::size_t weights = 0, held = 0, most = 0;
+  int fill = 0;  // of every byte that is read back
+  std::optional<DeviceMemory> stated;
+
+ private:
+  struct Held final : Buffer {
+    Held(std::size_t size, Ledger& ledger_) : Buffer(nullptr, size), ledger(ledger_) {}
+    ~Held() override { ledger.held -= bytes(); }
+    Ledger& ledger;
+  };
+  Buffer nothing_{nullptr, 0};
+  DType activation_;
+  std::int64_t precise_;
+};
+
+struct Taken {
+  std::size_t weights = 0, tables = 0, activations = 0;
+};
+
+// `fill` 0xff makes every logit NaN, and so has a record run again in f32.
+Taken take(const ModelFile& file, const Ledger& like, const EncodedRecord& record, int fill = 0) {
+  Ledger ledger(like.activation_dtype(), like.precise_layers());
+  ledger.fill = fill;
+  auto network = Network::load(file, ledger);
+  if (!network) throw std::runtime_error(network.error().message);
+  const std::size_t tables = ledger.held;
+  const EncodedRecord* const records[] = {&record};
+  const auto decisions = (*network)->run(records);
+  if (!decisions) throw std::runtime_error(decisions.error().message);
+  return {.weights = ledger.weights, .tables = tables, .activations = ledger.most - tables};
+}
+
+EncodedRecord with_question(std::int64_t tokens) {
+  EncodedRecord record;
+  record.input_ids.assign(static_cast<std::size_t>(tokens), 1);
+  EncodedQuestion& question = record.questions.emplace_back();
+  question.span = {.first = 0, .count = 2};
+  question.option_spans = {{.first = 2, .count = 1}, {.first = 3, .count = 1}};
+  return record;
+}
+
+// All its tokens but a few are one image's.
+EncodedRecord picture(std::int64_t tokens, const VisionConfig& config) {
+  EncodedRecord record = with_question(tokens);
+  EncodedMedia& image = record.media.emplace_back();
+  const std::int64_t merged = tokens - 10;
+  image.grid_h = 2;
+  image.grid_w = 2 * merged;
+  image.token_spans = {{.first = 10, .count = merged}};
+  image.patches.assign(static_cast<std::size_t>(4 * merged * config.patch_width()), 0);
+  return record;
+}
+
+class MemoryPlanTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto opened = open_model(test::test_data_path("clef-tiny"));
+    ASSERT_TRUE(opened) << opened.error().message;
+    file = std::move(opened).value();
+  }
+  ModelFile file;
+};
+
+TEST_F(MemoryPlanTest, IsWhatTheFullestPassTakes) {
+  file.config.vision.reset();
+  for (const std::int64_t tokens : {1, 100, 1000, 5000}) {
+    Ledger ledger(DType::f16, 4);
+    const auto plan = plan_memory(file, ledger, tokens);
+    ASSERT_TRUE(plan) << plan.error().message;
+    const Taken taken = take(file, ledger, fullest_record(tokens));
+    EXPECT_EQ(plan->tokens, tokens);
+    EXPECT_EQ(plan->weights, taken.weights);
+    EXPECT_EQ(plan->tables, taken.tables);
+    EXPECT_EQ(plan->activations, taken.activations);
+    EXPECT_EQ(plan->workspace, 1000U);
+    EXPECT_EQ(ledger.most, 0U) << "planning takes nothing";
+  }
+}
+
+TEST_F(MemoryPlanTest, CoversTextAndPicturesInEveryPrecision) {
+  constexpr std::int64_t kTokens = 1200;
+  for (const std::int64_t precise : {0, 4}) {
+    for (const DType activation : {DType::f16, DType::f32}) {
+      Ledger ledger(activation, precise);
+      const auto plan = plan_memory(file, ledger, kTokens);
+      ASSERT_TRUE(plan) << plan.error().message;
+      for (const int fill : {0, 0xff}) {
+        EXPECT_LE(take(file, ledger, with_question(kTokens), fill).activations, plan->activations);
+        EXPECT_LE(take(file, ledger, picture(kTokens, *file.config.vision), fill).activations, plan->activations);
+      }
+    }
+  }
+}
+
+TEST_F(MemoryPlanTest, GrowsWithTheTokens) {
+  Ledger ledger(DType::f16, 4);
+  const auto small = plan_memory(file, ledger, 1000), large = plan_memory(file, ledger, 10000);
+  ASSERT_TRUE(small && large);
+  const double ratio = static_cast<double>(large->activations) / static_cast<double>(small->activations);
+  EXPECT_GT(ratio, 9.5);
+  EXPECT_LT(ratio, 10.5);
+}
+
+TEST(CheckFits, RefusesWhatAFirmDeviceHasNoRoomFor) {
+  const MemoryPlan plan{
+      .tokens = 1000, .weights = 2'000'000'000, .tables = 0, .activations = 3'000'000'000, .workspace = 1'000'000'000};
+  Ledger ledger(DType::f16, 4);
+  EXPECT_TRUE(check_fits(plan, ledger)) << "a device that cannot tell is tried";
+  ledger.stated = DeviceMemory{.free_bytes = 6'000'000'000, .total_bytes = 8'000'000'000, .is_firm = true};
+  EXPECT_TRUE(check_fits(plan, ledger));
+  ledger.stated->free_bytes = 5'000'000'000;
+  const Status refused = check_fits(plan, ledger);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::out_of_memory);
+  EXPECT_EQ(refused.error().message,
+            "ledger: 1000 tokens in flight: 6.00 GB (weights 2.00, activations 3.00, ops 1.00); 5.00 of 8.00 GB are "
+            "free: about 750 tokens would fit (--max-tokens-in-flight)");
+  ledger.stated->free_bytes = 1'000'000'000;
+  EXPECT_NE(check_fits(plan, ledger).error().message.find("the weights alone do not fit"), std::string::npos);
+  ledger.stated->is_firm = false;
+  EXPECT_TRUE(check_fits(plan, ledger)) << "a host may still make room";
+}
+
+}  // namespace
+}  // namespace clef
