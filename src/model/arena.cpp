@@ -46,7 +46,7 @@ Result<Tensor> DeviceTables::make(std::int64_t rows, std::int64_t cols, DType dt
 Result<Tensor> DeviceTables::put(std::span<const std::byte> bytes, std::int64_t rows, std::int64_t cols, DType dtype) {
   constexpr std::size_t kShared = std::size_t{256} << 10, kLargest = kShared / 8;
   const std::size_t first = (waiting_.size() + kAlignment - 1) / kAlignment * kAlignment;
-  if (bytes.size() > kLargest || first + bytes.size() > kShared) {
+  if (travel_ == Travel::at_once || bytes.size() > kLargest || first + bytes.size() > kShared) {
     const Tensor tensor = TRY(make(rows, cols, dtype));
     TRY(device_.upload(tensor, bytes));
     return tensor;
@@ -58,7 +58,7 @@ Result<Tensor> DeviceTables::put(std::span<const std::byte> bytes, std::int64_t 
   waiting_.resize(first);
   waiting_.insert(waiting_.end(), bytes.begin(), bytes.end());
   return Tensor{.buffer = shared_,
-                .offset = static_cast<std::int64_t>(first),
+                .offset = static_cast<std::int64_t>(first / size_of(dtype)),
                 .rows = rows,
                 .cols = cols,
                 .stride = cols,

@@ -36,18 +36,19 @@ class Arena {
 // A device's copy of small host tables; owns its memory.
 class DeviceTables {
  public:
-  explicit DeviceTables(Device& device) : device_(device) {}
+  enum class Travel { at_once, together };  // together: small tables wait for finish()
+  explicit DeviceTables(Device& device, Travel travel = Travel::at_once) : device_(device), travel_(travel) {}
   Result<Tensor> floats(std::span<const float> values, std::int64_t cols);  // [values / cols, cols]
   Result<Tensor> ints(std::span<const std::int32_t> values, std::int64_t cols);
   // One under the other.
   Result<Tensor> levels(std::span<const std::span<const std::uint8_t>> parts, std::int64_t cols);
-  // Small tables wait for this and travel together.
   Status finish();
 
  private:
   Result<Tensor> make(std::int64_t rows, std::int64_t cols, DType dtype);
   Result<Tensor> put(std::span<const std::byte> bytes, std::int64_t rows, std::int64_t cols, DType dtype);
   Device& device_;
+  Travel travel_;
   std::vector<std::unique_ptr<Buffer>> buffers_;
   Buffer* shared_ = nullptr;  // of the small tables
   std::vector<std::byte> waiting_;

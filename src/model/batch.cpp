@@ -75,7 +75,7 @@ Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelCon
   batch.records = size(records);
   batch.questions = size(lists.question_types);
   batch.options = size(lists.question_of_option);
-  batch.tables = std::make_shared<DeviceTables>(device);
+  batch.tables = std::make_shared<DeviceTables>(device, DeviceTables::Travel::together);
   DeviceTables& tables = *batch.tables;
   const auto row = [&](const std::vector<std::int32_t>& list) { return tables.ints(list, size(list)); };
   batch.ids = TRY(row(lists.ids));
