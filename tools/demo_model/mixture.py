@@ -7,25 +7,28 @@ from pathlib import Path
 
 import asking
 import banks
+import corpora
 import facts
 import fields
 import lexicon
 import prompt
 
 HERE = Path(__file__).parent
-SHARES = (0.62, 0.16, 0.12, 0.10)  # scenarios, facts, fields, words
-FIRST_SHARES = (0.25, 0.33, 0.33, 0.09)  # of a worker's first records: what is copied is learned first
-FIRST_RECORDS = 4000
+NAMES = ("scenarios", "facts", "fields", "words", "people")
+SHARES = (0.40, 0.12, 0.10, 0.06, 0.32)
+FIRST_SHARES = (0.25, 0.25, 0.27, 0.05, 0.18)  # of a worker's first records: what is copied is learned first
+FIRST_RECORDS = 6000
 MAX_QUESTIONS, MAX_OPTIONS = 6, 26
 
 
 class Mixture:
-    """Shares: scenarios of the phrase banks, facts, JSON fields, words."""
+    """Shares: scenarios of the phrase banks, facts, JSON fields, words, and what people wrote (of public datasets)."""
 
-    def __init__(self, wordnet: Path, valences: Path | None, shares=SHARES):
+    def __init__(self, wordnet: Path, valences: Path | None, texts: Path | None, shares=SHARES):
         self.lexicon = lexicon.Lexicon(wordnet, valences)
         noise = banks.Noise(self.lexicon.synonyms())
         self.makers = [banks.Scenarios(HERE / "banks", noise), facts.Facts(noise), fields.Fields(), self.lexicon]
+        self.makers.append(corpora.People(texts, HERE / "labels", noise) if texts else self.makers[0])
         self.shares = shares
         self.examples = [e[:1].upper() + e[1:] + "." for e in self.lexicon.examples if len(e) < 80]
 
