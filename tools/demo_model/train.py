@@ -47,6 +47,7 @@ def arguments():
     p.add_argument("--heldout", type=Path, default=HERE.parent.parent / "tests/demo")
     p.add_argument("--out", type=Path, required=True, help="OUT/snapshot is kept up to date; report.json and failures.json come at the end")
     p.add_argument("--start", type=Path, help="a snapshot to go on from")
+    p.add_argument("--vectors", type=Path, help="first embeddings, by vectors.py, of a training without --start")
     p.add_argument("--new-head", action="store_true", help="take only the backbone from --start")
     p.add_argument("--seconds", type=float, default=300, help="of the whole program, measuring left out")
     p.add_argument("--steps", type=int, default=10**9)
@@ -55,7 +56,7 @@ def arguments():
     p.add_argument("--tokens", type=int, default=49152, help="padded tokens a batch and GPU")
     p.add_argument("--matrix-rate", type=float, default=4e-3)
     p.add_argument("--rate", type=float, default=2e-3)
-    p.add_argument("--flat", type=float, default=0.6, help="share of the whole training before the rates fall")
+    p.add_argument("--flat", type=float, default=0.66, help="share of the whole training before the rates fall")
     p.add_argument("--rewarm", type=int, default=100, help="first steps of a span, over which the rates rise")
     p.add_argument("--language", type=float, default=0.05, help="weight of the next-token loss")
     p.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 6))
@@ -194,7 +195,7 @@ def rate_at(share: float, flat: float) -> float:
 
 
 @torch.no_grad()
-def answers(model, tokenize, requests, device, together=64):
+def answers(model, tokenize, requests, device, together=160):
     """For each request {question id: [(option id, probability)]}, in order."""
     encoded = [prompt.encode(tokenize, r["state"], r["questions"]) for r in requests]
     for at in range(0, len(requests), together):
@@ -208,6 +209,9 @@ def answers(model, tokenize, requests, device, together=64):
 
 
 def evaluate(model, tokenize, paths, device):
+    """Figures and failures of each file. Plain functions: compiling for its odd shapes would take longer than it runs."""
+    fused = dict(network.FUSED)
+    network.fuse(False)
     model.eval()
     report, failed = {}, {}
     for path in paths:
@@ -215,6 +219,7 @@ def evaluate(model, tokenize, paths, device):
         found = answers(model, tokenize, [r for r, _ in cases], device)
         report[path.stem], failed[path.stem] = heldout.measure(cases, lambda r: next(found))
     model.train()
+    network.FUSED.update(fused)
     return report, failed
 
 
@@ -271,6 +276,10 @@ def train(rank, world, args, tokenize, mixed, began):
     model = Clef().to(device)
     if args.start:
         weights.load(model, args.start, backbone_only=args.new_head)
+    elif args.vectors:
+        with torch.no_grad():
+            for table in (model.backbone.embed_tokens, model.lm_head):
+                table.weight.copy_(weights.read(args.vectors)["vectors"])
     torch.manual_seed(args.seed + 100 * rank + round(args.from_share * 1000) * 1000)
     opt = Optimiser(model, args.matrix_rate, args.rate)
     say = print if rank == 0 else (lambda *a, **k: None)
@@ -283,7 +292,10 @@ def train(rank, world, args, tokenize, mixed, began):
     steps.prepare(samples)
     opt.grad.zero_()
     if on_gpu:
-        opt.record()
+        try:
+            opt.record()
+        except Exception:
+            traceback.print_exc()
     say(f"prepared after {time.time() - began:.1f} s", flush=True)
     (args.out / "prepared").touch()
     feed.start(device)
@@ -293,7 +305,8 @@ def train(rank, world, args, tokenize, mixed, began):
     share, sums, count = args.from_share, torch.zeros(2, device=device), 0
     behind, kept = deque(), deque(maxlen=4 * AHEAD)  # events of steps under way; their batches, which another stream allocated
     progress = lambda: {"share": round(share, 4), "steps": step, "padded_tokens": seen, "records": records, "seconds": round(time.time() - start, 1)}
-    while step < args.steps and share < args.to_share:
+    over = False
+    while step < args.steps and not over:
         length, batch = feed.ready.get()
         kept.append(batch)
         if args.profile and rank == 0 and step == 100:
@@ -306,14 +319,12 @@ def train(rank, world, args, tokenize, mixed, began):
         count += 1
         done = (time.time() - start) / limit if args.steps == 10**9 else step / args.steps
         share = args.from_share + (args.to_share - args.from_share) * done
-        if stopping:
-            share = max(share, args.to_share)
+        over = share >= args.to_share or bool(stopping)
         if world > 1:  # the clock travels with the gradients, so that all stop at one step
-            opt.grad[-1] = share
+            opt.grad[-1] = 1e6 if over else 0.0
             torch.distributed.all_reduce(opt.grad)
             opt.grad.div_(world)
-            if step % 10 == 0:
-                share = opt.grad[-1].item()
+            over = step % 10 == 0 and opt.grad[-1].item() > 0
         opt.step(rate_at(share, args.flat) * min(1.0, (step + 1) / args.rewarm))
         step += 1
         seen += batch["ids"].numel() * world
@@ -349,11 +360,11 @@ def train(rank, world, args, tokenize, mixed, began):
     say(f"trained: {spent}", flush=True)
     network.fuse(False)
     weights.load(model, args.out / "snapshot")  # what is measured is what is written: values rounded to BF16
-    report, failed = evaluate(model, tokenize, sorted(args.heldout.glob("*.txt")), device)
+    report, failed = evaluate(model, tokenize, [args.heldout / f"{n}.txt" for n in ("dev", "heldout", "freestyle")], device)
     report["training"] = spent
     (args.out / "report.json").write_text(json.dumps(report, indent=1))
     (args.out / "failures.json").write_text(json.dumps(failed["dev"], ensure_ascii=False, indent=0))  # the other sets' failures are not looked at
-    report["generators"] = generators(model, tokenize, mixed, device)
+    report["generators"] = generators(model, tokenize, mixed, device, 200 if on_gpu else 4)
     (args.out / "report.json").write_text(json.dumps(report, indent=1))
     print(json.dumps(report), flush=True)
     os._exit(0)
