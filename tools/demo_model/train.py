@@ -9,6 +9,7 @@ schedule. SIGTERM ends a span early; what it has is saved and measured.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import multiprocessing
 import os
@@ -95,6 +96,8 @@ class Feed:
 
     def start(self, device):
         def move():
+            if device.type == "cuda":
+                torch.cuda.set_device(device)  # a thread's own
             stream = torch.cuda.Stream() if device.type == "cuda" else None
             while True:
                 length, batch = self.raw.get()
@@ -106,8 +109,6 @@ class Feed:
                     batch = batches.to_device(batch, device)
                 self.ready.put((length, batch))
 
-        if device.type == "cuda":
-            torch.cuda.set_device(device)
         threading.Thread(target=move, daemon=True).start()
 
     def stop(self):
@@ -376,6 +377,7 @@ def main():
     began = time.time()
     tokenize = bpe.Tokenizer(args.tokenizer)
     mixed = mixture.Mixture(args.wordnet, args.valences, args.corpora)
+    gc.freeze()  # the workers share these objects; collecting them again and again would copy every page
     others = [multiprocessing.get_context("fork").Process(target=train, args=(r, args.world, args, tokenize, mixed, began)) for r in range(1, args.world)]
     for p in others:
         p.start()
