@@ -39,6 +39,13 @@ HARM_SCALES = ["harmless < rude < hateful", "none < mild < severe", "fine < offe
 RATING_TEXTS = ["Which rating is given?", "Rating", "How good does the {} find it?", "How many points?", "Score given", "How does the {} rate the book?"]
 
 
+REVIEW_TEXTS = ["Rating", "Verdict", "How good is it?", "How much does the {} like it?", "Stars", "How content is the {}?", "How many stars?"]
+REVIEW_SCALES = ["1 star < 2 stars < 3 stars < 4 stars < 5 stars", "bad < okay < great", "hates it < dislikes it < neutral < likes it < loves it", "terrible < mediocre < excellent", "bad < fine < superb", "poor < average < good < excellent"]
+REVIEW_CLAIMS = [("Is the review positive?", 1), ("Is the review negative?", -1), ("Does the reviewer like it?", 1), ("Is the customer satisfied?", 1), ("Is the customer disappointed?", -1), ("Is it praise?", 1), ("Is it a complaint?", -1),
+                 ("Would the writer buy it again?", 1), ("positive", 1), ("negative", -1), ("The reviewer is happy", 1), ("Does the reviewer warn others?", -1), ("Is the reviewer enthusiastic?", 1), ("Was it worth the money?", 1)]
+SPAM_CLAIMS = [("Is it spam?", 1), ("Is the message advertising?", 1), ("Is it a private message?", -1), ("Is the message from a friend?", -1), ("spam", 1), ("Does somebody want to sell something?", 1), ("Is the text harmless?", -1), ("Should it be filtered out?", 1)]
+
+
 @dataclass
 class Label:
     names: list[str]
@@ -65,7 +72,7 @@ def upper(text: str) -> str:
 
 
 class People:
-    SHARES = {"clinc": 20, "banking": 13, "nlu": 14, "snips": 10, "nlupp": 7, "emotions": 18, "mnli": 12, "tweets": 4}
+    SHARES = {"clinc": 20, "banking": 13, "nlu": 14, "snips": 10, "nlupp": 7, "emotions": 18, "mnli": 12, "tweets": 4, "reviews": 6, "sms": 3}
 
     def __init__(self, texts: Path, folder: Path, noise):
         self.noise = noise
@@ -100,7 +107,7 @@ class People:
             item = rng.choice(self.by_label[kind][label] if label else self.items[kind])
         else:
             item = rng.choice(self.items[kind])
-        ask = {"emotions": self.emotion, "mnli": self.inference, "tweets": self.harm, "nlupp": self.several}.get(kind, self.intent)
+        ask = {"emotions": self.emotion, "mnli": self.inference, "tweets": self.harm, "reviews": self.review, "sms": self.spam, "nlupp": self.several}.get(kind, self.intent)
         who = rng.choice(WHO)
         count = rng.choice((1, 2, 3, 3, 4, 4, 5))
         asked = [a for a in (ask(rng, item, who) for _ in range(count)) if a]
@@ -299,3 +306,37 @@ class People:
             return asking.noul(rng, banks.phrase(rng, banks.compile_phrase(text)), min(0.97, max(0.03, p)))
         levels = [s.strip() for s in rng.choice(HARM_SCALES).split("<")]
         return asking.score(rng, rng.choice(("How harmful is the post?", "Severity", "How offensive is it?", "Risk")), levels, 0.5 * rude + hate)
+
+    def review(self, rng, item, who):
+        rating, draw = item["r"], rng.random()
+        place = (rating - 1) / 4
+        if draw < 0.2:
+            things = {"product": ["electronics", "a device", "product", "phone accessories"], "film": ["film", "movie", "cinema", "a film"], "restaurant": ["restaurant", "food and service", "eating out", "a meal"], "clothes": ["clothes", "fashion", "clothing", "a garment"]}
+            wrong = rng.sample([d for d in things if d != item["d"]], rng.choice((1, 2, 3)))
+            return asking.choice(rng, rng.choice(("What is reviewed?", "What is it about?", "Thing", "Kind of review", "Subject of the review")), "thing", [(rng.choice(things[d]), None) for d in [item["d"]] + wrong], 0, soft=[0.95] + [0.05 / len(wrong)] * len(wrong))
+        text = rng.choice(banks.VALENCE_TEXTS + REVIEW_TEXTS).format(rng.choice(("reviewer", "customer", "writer", "author")))
+        if draw < 0.45:
+            return asking.score(rng, text, [s.strip() for s in rng.choice(banks.VALENCE_SCALES + REVIEW_SCALES).split("<")], place, spread=0.5)
+        if draw < 0.6:
+            soft = [0.95, 0.04, 0.01] if rating < 2 else [0.01, 0.04, 0.95] if rating > 4 else [0.75, 0.2, 0.05] if rating == 2 else [0.05, 0.25, 0.7] if rating == 4 else [0.25, 0.55, 0.2]
+            options = [(n, None) for n in rng.choice(banks.VALENCE_NAMES)]
+            if rating != 3 and rng.random() < 0.4:
+                del options[1], soft[1]
+            return asking.choice(rng, text, rng.choice(("sentiment", "verdict", "opinion")), options, 0, soft=soft, other_rate=0.0)
+        good = {1: 0.03, 2: 0.12, 3: 0.4, 4: 0.88, 5: 0.97}[round(rating)]
+        if "y" in item and rng.random() < 0.4:
+            claim, good = rng.choice(("Does the reviewer recommend it?", "Would she recommend it to others?", "recommended", "Would the customer buy it again?")), 0.95 if item["y"] else 0.06
+        else:
+            claim, sign = rng.choice(REVIEW_CLAIMS)
+            good = good if sign > 0 else 1 - good
+        return asking.noul(rng, claim, good)
+
+    def spam(self, rng, item, who):
+        spam, draw = item["l"] == "spam", rng.random()
+        if draw < 0.45:
+            claim, sign = rng.choice(SPAM_CLAIMS)
+            return asking.noul(rng, claim, 0.97 if spam == (sign > 0) else 0.03)
+        options = [[("spam", "Unwanted advertising or a trick"), ("advertisement", None), ("junk", None), ("unwanted advertising", None)], [("harmless", None), ("private message", "Somebody writes to a friend"), ("normal message", None), ("personal", None), ("ham", None)]]
+        mine, other = options if spam else options[::-1]
+        extra = rng.sample(["threat", "invoice", "hate speech", "weather report", "recipe", "contract"], rng.choice((0, 0, 1, 2)))
+        return asking.choice(rng, rng.choice(("Label", "What kind of message is it?", "Moderation", "Category", "Filter", "How should the message be filed?")), "label", [rng.choice(mine), rng.choice(other)] + [(e, None) for e in extra], 0)

@@ -102,9 +102,32 @@ def tweets(clone):
             yield {"s": "tweets", "t": text, "c": [int(row["hate_speech"]), int(row["offensive_language"]), int(row["neither"])]}
 
 
+def sentences(clone):
+    for thing in ("amazon_cells", "imdb", "yelp"):
+        for line in clone.text(f"{thing}_labelled.txt").split("\n"):
+            text, _, label = line.rpartition("\t")
+            if text and len(text) < 500:
+                yield {"s": "reviews", "t": tidy(text), "d": {"amazon_cells": "product", "imdb": "film", "yelp": "restaurant"}[thing], "r": 4.6 if label.strip() == "1" else 1.4}
+
+
+def clothes(clone):
+    for row in csv.DictReader(io.StringIO(clone.text("Womens Clothing E-Commerce Reviews.csv"))):
+        text = row["Review Text"] or ""
+        if 20 < len(text) < 700:
+            yield {"s": "reviews", "t": tidy(text), "d": "clothes", "r": int(row["Rating"]), "y": int(row["Recommended IND"])}
+
+
+def short_messages(clone):
+    for line in clone.text("SMSSpamCollection").split("\n"):
+        label, _, text = line.partition("\t")
+        if text and len(text) < 300:
+            yield {"s": "sms", "t": tidy(text.replace("&lt;#&gt;", "5").replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&")), "l": label}
+
+
 SOURCES = [
     ("clinc+oos-eval", clinc), ("PolyAI-LDN+task-specific-datasets", banking), ("PolyAI-LDN+task-specific-datasets", nlupp), ("xliuhw+NLU-Evaluation-Data", nlu),
     ("sonos+nlu-benchmark", snips), ("RhiM1+GoEmotions-pytorch", emotions), ("felipessalvatore+NLI_datasets", inference), ("t-davidson+hate-speech-and-offensive-language", tweets),
+    ("KalyaniViswanadha+Sentiment-Analysis", sentences), ("fehimkus+machine-learning", clothes), ("AlexandreBoult+Spam-Filter", short_messages),
 ]
 
 
