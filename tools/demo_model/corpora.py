@@ -25,14 +25,15 @@ WANTS = ["What does the {} want?", "What is the {} asking for?", "Intent", "Inte
          "Which task is this?", "Classify the message.", "What does the {} need?", "Subject of the message"]
 AREAS = ["Which area is it?", "Domain", "Which department is this for?", "Area", "Which skill is needed?", "General topic", "What field is it about?", "Which team should get it?", "Which category does the message belong to?"]
 CLAIMS = ["Does the {who} want to {do}?", "Does the {who} want to {do}?", "The {who} wants to {do}", "Is the {who} trying to {do}?", "Is it a request to {do}?", "Would the {who} like to {do}?",
-          "Does somebody want to {do}?", "Is the aim to {do}?"]
+          "Does somebody want to {do}?", "Is the aim to {do}?", "Does the {who} ask how to {do}?", "Somebody wants to {do}", "Should one help the {who} to {do}?", "The purpose is to {do}", "Does this come from a {who} who wants to {do}?"]
+DENIED = ["The {who} does not want to {do}", "It is not about this: {do}", "Is the {who} after something else than to {do}?", "Nobody here wants to {do}", "The aim is something other than to {do}", "Is it wrong that the {who} wants to {do}?"]
 NAMED = ["Is it about {}?", "Is this about {}?", "It is about {}", "Is the topic {}?", "{}?", "Does the message concern {}?", "Is the matter {}?", "Does this belong under {}?"]
 IN_AREA = ["Is it about {}?", "Does it concern {}?", "Is {} the topic?", "The message belongs to {}", "Is this a matter of {}?"]
 PRESENT = ["Is {} mentioned?", "Does the text name {}?", "Does the message contain {}?", "Is {} given?", "{} is mentioned", "Does the {who} say {}?"]
 WHICH = ["Which {} is mentioned?", "Which {}?", "{}", "What is the {}?", "Name the {}.", "Which {} does the {who} mean?"]
 ABSENT = ["not mentioned", "none", "not given", "no answer", "not stated", "unknown"]
 FEELS = ["Which emotion does the {} show?", "Emotion", "What does the {} feel?", "Which feeling fits best?", "Feeling of the {}", "How does the {} feel?", "Tone", "Mood of the comment", "Reaction of the {}"]
-SHOWS = ["Does the {who} show {}?", "Does the text express {}?", "Is there {} in the text?", "The {who} feels {}", "Can one sense {}?", "{} is expressed"]
+SHOWS = ["Does the {who} show {}?", "Is the {who} full of {}?", "One reads {} in it", "Would you call it {}?", "{}", "Does the text express {}?", "Is there {} in the text?", "The {who} feels {}", "Can one sense {}?", "{} is expressed"]
 FOLLOWS = [("follows", "contradicted", "unclear"), ("true", "false", "unknown"), ("yes", "no", "cannot tell"), ("entailment", "contradiction", "neutral"), ("supported", "refuted", "not enough information")]
 HARM = [["harmless", "offensive", "hate speech"], ["fine", "rude", "hateful"], ["acceptable", "insulting", "hate"], ["clean", "vulgar", "hate speech"]]
 HARM_SCALES = ["harmless < rude < hateful", "none < mild < severe", "fine < offensive < hate speech", "low < medium < high", "keep < hide < ban"]
@@ -72,7 +73,7 @@ def upper(text: str) -> str:
 
 
 class People:
-    SHARES = {"clinc": 20, "banking": 13, "nlu": 14, "snips": 10, "nlupp": 7, "emotions": 18, "mnli": 12, "tweets": 4, "reviews": 6, "sms": 3}
+    SHARES = {"clinc": 20, "banking": 13, "nlu": 14, "snips": 10, "nlupp": 7, "emotions": 17, "mnli": 16, "tweets": 4, "reviews": 9, "sms": 3}
 
     def __init__(self, texts: Path, folder: Path, noise):
         self.noise = noise
@@ -154,7 +155,7 @@ class People:
             return asking.noul(rng, rng.choice(CLAIMS).format(who=who, do=rng.choice(labels[wrong[0]].wishes)), 0.03)
         near = [k for k, l in labels.items() if l.domain == label.domain and k != key]
         far = [k for k, l in labels.items() if l.domain != label.domain]
-        if draw < 0.6:
+        if draw < 0.45:
             size = rng.choice((1, 2, 3, 3, 4, 5, 6))
             hard = rng.random() < 0.4 or not far
             wrong = rng.sample(near, min(size, len(near))) if hard else rng.sample(far, min(size, len(far)))
@@ -166,16 +167,19 @@ class People:
                 return asking.choice(rng, wants, "intent", options[1:], None)
             slip = 0.05 / len(wrong) if hard else 0.01 / len(wrong)
             return asking.choice(rng, wants, rng.choice(("intent", "request", "topic", "label", "task", "category")), options, 0, soft=[1 - slip * len(wrong)] + [slip] * len(wrong))
-        if draw < 0.68 and len({l.domain for l in labels.values()}) > 2:
+        if draw < 0.52 and len({l.domain for l in labels.values()}) > 2:
             domains = list({l.domain for l in labels.values() if l.domain != label.domain})
             domains = [label.domain] + rng.sample(sorted(domains), min(rng.choice((1, 2, 3, 4)), len(domains)))
             return asking.choice(rng, rng.choice(AREAS), rng.choice(("area", "domain", "team", "skill")), [(rng.choice(d), None) for d in domains], 0, soft=[0.96] + [0.04 / (len(domains) - 1)] * (len(domains) - 1))
-        if draw < 0.74 and far:
+        if draw < 0.58 and far:
             domain = label.domain if rng.random() < 0.5 else labels[rng.choice(far)].domain
             return asking.noul(rng, rng.choice(IN_AREA).format(rng.choice(domain)), 0.95 if domain == label.domain else 0.05)
         truth = rng.random() < 0.5
         other = labels[rng.choice(near if near and rng.random() < 0.6 else far or near)] if not truth else label
-        if rng.random() < 0.65:
+        kind = rng.random()
+        if kind < 0.12:
+            return asking.noul(rng, rng.choice(DENIED).format(who=who, do=rng.choice(other.wishes)), 0.05 if truth else 0.95)
+        if kind < 0.65:
             text = rng.choice(CLAIMS).format(who=who, do=rng.choice(other.wishes))
         else:
             text = rng.choice(NAMED).format(rng.choice(other.names))
@@ -292,6 +296,11 @@ class People:
             return asking.choice(rng, text, "verdict", [(n, None) for n in names], 0, soft=soft, other_rate=0.0, keep_text=True)
         if other["l"] == "neutral" and rng.random() < 0.6:
             return None
+        if rng.random() < 0.45:
+            claim = rng.choice(("Is it true that {}?", "Does this follow: {}?", "Does the text say that {}?", "{}, right?", "According to the text: {}", "Can one conclude: {}?", "Is this supported? {}", "Is the statement right: {}?")).format(claim if claim.split()[0] == "I" else claim[:1].lower() + claim[1:])
+        elif rng.random() < 0.15:
+            turned = {"entailment": 0.06, "contradiction": 0.95, "neutral": 0.65}[other["l"]]
+            return asking.noul(rng, rng.choice(("It is not true that {}", "Is it wrong that {}?", "Does the text contradict this: {}?")).format(claim[:1].lower() + claim[1:]), turned, keep_text=True)
         return asking.noul(rng, claim, {"entailment": 0.94, "contradiction": 0.05, "neutral": 0.35}[other["l"]], keep_text=True)
 
     def harm(self, rng, item, who):
