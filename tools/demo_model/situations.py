@@ -1,11 +1,12 @@
 """Single situations with many claims each (situations/*.txt): what follows from a text, said in words that the text does not use.
 
-`=` texts of one situation, `y` claims and questions that are true of it, `n` false ones (apart by `;`), `c question: right, other names
+`=` texts of one situation (`j`: JSON with ⟨⟩ for its braces), `y` claims and questions that are true of it, `n` false ones (apart by `;`), `c question: right, other names
 of it | wrong | wrong`, `s question: low < high @ place from 0 to 1`. Phrases are those of banks.py; a slot has one value a record.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -29,8 +30,8 @@ def read(folder: Path) -> list[dict]:
             if now is None:
                 now = {"texts": [], "yes": [], "no": [], "choices": [], "scores": []}
                 found.append(now)
-            if tag == "=":
-                now["texts"].append(rest)
+            if tag in "=j":
+                now["texts"].append((tag == "j", rest))
             elif tag in "yn":
                 now["yes" if tag == "y" else "no"] += [c.strip() for c in rest.split(";") if c.strip()]
             elif tag == "c":
@@ -58,6 +59,8 @@ def phrase(rng, text: str, bound: dict) -> str:
         name = found[1]
         if name not in bound:
             bound[name] = slots.FILL[name](rng) if name in slots.FILL else found[0]
+            while name in slots.FILL and any(bound[name] == v for n, v in bound.items() if n != name and not n.startswith("small")):
+                bound[name] = slots.FILL[name](rng)
         return bound[name]
 
     return banks.phrase(rng, banks.compile_phrase(re.sub(r"\{(\w+)\}", fill, text)))
@@ -70,9 +73,12 @@ class Situations:
 
     def make(self, rng, examples=()):
         one, bound = rng.choice(self.situations), {}
-        text = phrase(rng, rng.choice(one["texts"]), bound)
+        is_json, text = rng.choice(one["texts"])
+        text = phrase(rng, text, bound)
         draw = rng.random()
-        if draw < 0.12:
+        if is_json:
+            pass
+        elif draw < 0.12:
             filler = banks.phrase(rng, rng.choice(banks.FILLERS))
             text = filler + " " + text if filler.endswith(",") else text + " " + filler
         elif draw < 0.18 and examples:
@@ -101,6 +107,9 @@ class Situations:
             elif kind == "s":
                 question, levels, place = rng.choice(one["scores"])
                 asked.append(asking.score(rng, question, list(levels), place))
+        if is_json:
+            state = json.loads(text.translate({ord("⟨"): "{", ord("⟩"): "}"}))
+            return ({rng.choice(("data", "record", "state", "payload")): state} if rng.random() < 0.2 else state), asked
         if rng.random() < 0.4:
             text = self.noise(rng, text)
         return (rng.choice(banks.WRAPPERS)(rng, text) if rng.random() < 0.1 else text), asked
