@@ -17,7 +17,7 @@ import situations
 
 HERE = Path(__file__).parent
 NAMES = ("scenarios", "facts", "fields", "words", "people", "situations")
-SHARES = (0.26, 0.09, 0.06, 0.04, 0.33, 0.22)
+SHARES = (0.27, 0.09, 0.06, 0.04, 0.36, 0.18)
 FIRST_SHARES = (0.22, 0.25, 0.27, 0.05, 0.17, 0.04)  # of a worker's first records: what is copied is learned first
 FIRST_RECORDS = 6000
 MAX_QUESTIONS, MAX_OPTIONS = 6, 26
@@ -29,7 +29,7 @@ class Mixture:
 
     def __init__(self, wordnet: Path, valences: Path | None, texts: Path | None, shares=SHARES):
         self.lexicon = lexicon.Lexicon(wordnet, valences)
-        noise = banks.Noise(self.lexicon.synonyms())
+        noise = self.noise = banks.Noise(self.lexicon.synonyms())
         self.makers = [banks.Scenarios(HERE / "banks", noise), facts.Facts(noise), fields.Fields(), self.lexicon]
         self.makers.append(corpora.People(texts, HERE / "labels", noise) if texts else self.makers[0])
         self.makers.append(situations.Situations(HERE / "situations", noise))
@@ -54,6 +54,8 @@ class Mixture:
                 if key in seen or len(questions) == MAX_QUESTIONS:
                     continue
                 seen.add(key)
+                if "instructions" in question and rng.random() < 0.15:
+                    question = {**question, "instructions": self.noise(rng, question["instructions"])}
                 question, target = rough.asked(rng, question, target, strange)
                 qid = hint if "instructions" not in question and hint not in questions else asking.question_id(rng, hint, questions)
                 questions[qid] = question
