@@ -22,16 +22,24 @@ import weights
 from model import Clef
 
 
+def wanted(answer) -> dict[str, float]:
+    """An answer as weights of options; a score between two levels counts for both."""
+    if isinstance(answer, bool):
+        return {"true" if answer else "false": 1.0}
+    if isinstance(answer, float):
+        low = math.floor(answer)
+        return {str(low): low + 1 - answer, str(low + 1): answer - low}
+    return {answer: 1.0}
+
+
 def loss(found, temperature: float) -> float:
-    """Mean surprise at the right answers of yes-or-no questions and choices."""
+    """Mean surprise at the right answers."""
     total, count = 0.0, 0
     for answers, expected in found:
         for qid, want in expected.items():
-            if isinstance(want, float):
-                continue
-            name = {True: "true", False: "false"}.get(want, want) if isinstance(want, bool) else want
             logits = {option: math.log(max(p, 1e-9)) / temperature for option, p in answers[qid]}
-            total += math.log(sum(math.exp(l) for l in logits.values())) - logits[name]
+            every = math.log(sum(math.exp(l) for l in logits.values()))
+            total += sum(w * (every - logits[name]) for name, w in wanted(want).items() if w)
             count += 1
     return total / count
 
