@@ -1,4 +1,4 @@
-"""Divides a snapshot's logits by the temperature that makes the answers of dev.txt likeliest: the head's scales take it in.
+"""Divides a snapshot's logits by the root of the temperature that makes the answers of dev.txt likeliest: the head's scales take it in.
 
     python3 temper.py SNAPSHOT OUT [REPORT]
 
@@ -54,8 +54,9 @@ def main():
     cases = heldout.read(texts / "dev.txt")
     found = list(zip(train.answers(model, tokenize, [r for r, _ in cases], device, 8), (a for _, a in cases)))
     # Never sharper than trained: the generators' situations are nearer to dev.txt than to what others will ask.
-    best = min((round(1.0 + 0.05 * i, 2) for i in range(50)), key=lambda t: loss(found, t))
-    print(f"temperature {best}: {loss(found, 1.0):.4f} -> {loss(found, best):.4f}")
+    fitted = min((round(1.0 + 0.05 * i, 2) for i in range(50)), key=lambda t: loss(found, t))
+    best = round(math.sqrt(fitted), 2)  # half of it: dev.txt is small, and a high temperature draws scores to the middle
+    print(f"temperature {best}, fitted {fitted}: {loss(found, 1.0):.4f} -> {loss(found, best):.4f}, fitted {loss(found, fitted):.4f}")
     with torch.no_grad():
         head = model.head
         head.prior_logit_scale -= math.log(best)
