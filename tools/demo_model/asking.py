@@ -74,11 +74,11 @@ def choice(rng, text: str, hint: str, options, right: int | None, soft=None, oth
     keys = list(criteria)
     rng.shuffle(keys)
     question = {"type": "choice", "criteria": {k: criteria[k] for k in keys}}
-    if keep_text or rng.random() < 0.9:
+    if keep_text or rng.random() < 0.78:
         question["instructions"] = text
         qid = hint
     else:
-        qid = text if rng.random() < 0.4 else hint
+        qid = text if rng.random() < 0.3 else hint
     return qid, question, {k: w / total for k, w in weights.items()}
 
 
@@ -115,7 +115,7 @@ def score(rng, text: str, levels: list[str], position: float, spread: float = 0.
     total = sum(weights)
     question = {"type": "score", "criteria": levels}
     qid = identifier(rng, text)
-    if rng.random() < 0.93:
+    if rng.random() < 0.85:
         question["instructions"] = text
     else:
         qid = text

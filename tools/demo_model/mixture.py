@@ -7,25 +7,32 @@ from pathlib import Path
 
 import asking
 import banks
+import corpora
 import facts
 import fields
 import lexicon
 import prompt
+import rough
+import situations
 
 HERE = Path(__file__).parent
-SHARES = (0.62, 0.16, 0.12, 0.10)  # scenarios, facts, fields, words
-FIRST_SHARES = (0.25, 0.33, 0.33, 0.09)  # of a worker's first records: what is copied is learned first
-FIRST_RECORDS = 4000
+NAMES = ("scenarios", "facts", "fields", "words", "people", "situations")
+SHARES = (0.27, 0.09, 0.06, 0.04, 0.36, 0.18)
+FIRST_SHARES = (0.22, 0.25, 0.27, 0.05, 0.17, 0.04)  # of a worker's first records: what is copied is learned first
+FIRST_RECORDS = 6000
 MAX_QUESTIONS, MAX_OPTIONS = 6, 26
+ROUGH, FRAMED, STRANGE = 0.25, 0.1, 0.3  # shares of records typed in a hurry, framed oddly, asked in another manner
 
 
 class Mixture:
-    """Shares: scenarios of the phrase banks, facts, JSON fields, words."""
+    """Shares: scenarios of the phrase banks, facts, JSON fields, words, what people wrote (of public datasets), and situations."""
 
-    def __init__(self, wordnet: Path, valences: Path | None, shares=SHARES):
+    def __init__(self, wordnet: Path, valences: Path | None, texts: Path | None, shares=SHARES):
         self.lexicon = lexicon.Lexicon(wordnet, valences)
-        noise = banks.Noise(self.lexicon.synonyms())
+        noise = self.noise = banks.Noise(self.lexicon.synonyms())
         self.makers = [banks.Scenarios(HERE / "banks", noise), facts.Facts(noise), fields.Fields(), self.lexicon]
+        self.makers.append(corpora.People(texts, HERE / "labels", noise) if texts else self.makers[0])
+        self.makers.append(situations.Situations(HERE / "situations", noise))
         self.shares = shares
         self.examples = [e[:1].upper() + e[1:] + "." for e in self.lexicon.examples if len(e) < 80]
 
@@ -35,7 +42,21 @@ class Mixture:
             maker = rng.choices(self.makers, self.shares)[0]
             state, asked = maker.make(rng, self.examples)
             questions, targets = {}, []
-            for hint, question, target in asked[:MAX_QUESTIONS]:
+            if rng.random() < ROUGH:
+                state = rough.deep(rng, state, rough.roughen)
+            if isinstance(state, str) and rng.random() < FRAMED:
+                state = rough.frame(rng, state)
+            strange = rng.random() < STRANGE
+            rng.shuffle(asked)
+            seen = set()
+            for hint, question, target in asked:
+                key = (question["type"], question.get("instructions", hint), len(question.get("criteria") or ()))
+                if key in seen or len(questions) == MAX_QUESTIONS:
+                    continue
+                seen.add(key)
+                if "instructions" in question and rng.random() < 0.15:
+                    question = {**question, "instructions": self.noise(rng, question["instructions"])}
+                question, target = rough.asked(rng, question, target, strange)
                 qid = hint if "instructions" not in question and hint not in questions else asking.question_id(rng, hint, questions)
                 questions[qid] = question
                 if question["type"] == "noul":

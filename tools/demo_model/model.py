@@ -57,6 +57,13 @@ def chunk_weights(kk, qk, beta, total):
     return a, qk * decay
 
 
+def chunk_scales(q, k, v, beta, total):
+    """What the recurrence multiplies by: beta v, decayed beta k, decayed q, k decayed to the chunk's end, and the chunk's own decay."""
+    grown, last = total.exp().unsqueeze(-1), total[..., -1:]
+    scale = beta.unsqueeze(-1)
+    return scale * v, scale * grown * k, q * grown, k * (last - total).exp().unsqueeze(-1), last.exp().unsqueeze(-1)
+
+
 def gated_norm(out, weight, z, eps: float, dtype):
     y = out * torch.rsqrt(out.square().mean(-1, keepdim=True) + eps)
     return (y * weight * F.silu(z.float())).to(dtype)
@@ -75,7 +82,12 @@ def rotated_norm(x, weight, cos, sin, eps: float, dtype):
     return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], -1).to(dtype)
 
 
-FUSED = {f.__name__: f for f in (rms, convolve, chunk_weights, gated_norm, swiglu, rotated_norm)}
+def gates(b, a, a_log, bias):
+    """beta and the log decay g, [B, H, T] float32."""
+    return torch.sigmoid(b.float()).transpose(1, 2), (-a_log.float().exp() * F.softplus(a.float() + bias)).transpose(1, 2)
+
+
+FUSED = {f.__name__: f for f in (rms, convolve, chunk_weights, chunk_scales, gated_norm, swiglu, rotated_norm, gates)}
 PLAIN = dict(FUSED)
 
 
@@ -117,27 +129,31 @@ def invert_unit_lower(a):
 
 
 def delta_rule(q, k, v, beta, g):
-    """Gated delta rule in chunks of 64. q, k [B, H, T, K]; v [B, H, T, V]; beta, g [B, H, T]; all float32."""
+    """Gated delta rule in chunks of 64. q, k [B, H, T, K]; v [B, H, T, V]; beta, g [B, H, T]; all float32.
+
+    Only the state goes from chunk to chunk; what a chunk reads of it is computed for all chunks at once afterwards.
+    """
     b, h, t, kd = q.shape
     n = t // CHUNK
-    q, k, v = (x.reshape(b, h, n, CHUNK, -1) for x in (q, k, v))
-    beta, g = beta.reshape(b, h, n, CHUNK), g.reshape(b, h, n, CHUNK)
+    q, k, v = (x.reshape(b * h * n, CHUNK, -1) for x in (q, k, v))
+    beta, g = beta.reshape(b * h * n, CHUNK), g.reshape(b * h * n, CHUNK)
     total = g.cumsum(-1)
-    a, qk = FUSED["chunk_weights"](k @ k.transpose(-1, -2), q @ k.transpose(-1, -2), beta, total)
-    inverse = invert_unit_lower(a)
-    u = inverse @ (beta.unsqueeze(-1) * v)
-    w = inverse @ ((beta * total.exp()).unsqueeze(-1) * k)
-    qs = q * total.exp().unsqueeze(-1)
-    last = total[..., -1:]
-    ks = k * (last - total).exp().unsqueeze(-1)
-    keep = last.exp().unsqueeze(-1)
-    state = torch.zeros(b, h, kd, v.shape[-1], device=q.device, dtype=q.dtype)
-    out = []
+    keys = k.transpose(-1, -2)
+    a, qk = FUSED["chunk_weights"](k @ keys, q @ keys, beta, total)
+    bv, bk, qs, ks, keep = FUSED["chunk_scales"](q, k, v, beta, total)
+    u, w = (invert_unit_lower(a) @ torch.cat([bv, bk], -1)).split([v.shape[-1], kd], -1)
+    apart = lambda x: x.view(b * h, n, *x.shape[1:]).unbind(1)
+    us, ws, kss, keeps = apart(u), apart(w), apart(ks.transpose(-1, -2)), apart(keep)
+    state = torch.zeros(b * h, kd, v.shape[-1], device=q.device, dtype=q.dtype)
+    states, fresh = [], []
     for i in range(n):
-        fresh = u[:, :, i] - w[:, :, i] @ state
-        out.append(qs[:, :, i] @ state + qk[:, :, i] @ fresh)
-        state = keep[:, :, i] * state + ks[:, :, i].transpose(-1, -2) @ fresh
-    return torch.stack(out, 2).reshape(b, h, t, -1)
+        states.append(state)
+        fresh.append(torch.baddbmm(us[i], ws[i], state, alpha=-1))
+        if i + 1 < n:
+            state = torch.baddbmm(keeps[i] * state, kss[i], fresh[i])
+    together = lambda xs: torch.stack(xs, 1).flatten(0, 1)
+    out = torch.baddbmm(qs @ together(states), qk, together(fresh))
+    return out.reshape(b, h, t, -1)
 
 
 class DeltaNet(nn.Module):
@@ -165,8 +181,7 @@ class DeltaNet(nn.Module):
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.unflatten(-1, (self.value_heads, self.dv)).transpose(1, 2)
         if repeat > 1:
             q, k = q.repeat_interleave(repeat, 1), k.repeat_interleave(repeat, 1)
-        beta = torch.sigmoid(self.in_proj_b(x).float()).transpose(1, 2)
-        g = (-self.A_log.float().exp() * F.softplus(self.in_proj_a(x).float() + self.dt_bias)).transpose(1, 2)
+        beta, g = FUSED["gates"](self.in_proj_b(x), self.in_proj_a(x), self.A_log, self.dt_bias)
         with torch.autocast(x.device.type, enabled=False):
             out = delta_rule(q, k, v, beta, g)
         z = self.in_proj_z(x).view(b, t, self.value_heads, -1)

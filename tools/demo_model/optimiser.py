@@ -1,7 +1,7 @@
 """All parameters in one flat buffer, updated by Muon (matrices) and Adam (the rest).
 
 Muon: momentum, then the nearest orthogonal matrix by a Newton-Schulz iteration. Matrices of one shape lie side by side, so that a
-shape costs one batch of products.
+shape costs one batch of products. A running average of the weights stands for the model while the rates are high.
 """
 
 from __future__ import annotations
@@ -63,23 +63,60 @@ class Optimiser:
             view = lambda t: t[start : start + size].view(count, out, width)
             self.groups.append((view(self.flat), view(self.grad), torch.zeros(count, out, width, device=device), 0.2 * math.sqrt(max(out, width))))
         self.matrix_rate, self.rate, self.decay = matrix_rate, rate, decay
-        self.steps = 0
+        # Rates live on the device, so that a step can be recorded once and replayed.
+        self.share, self.steps = torch.zeros((), device=device), torch.zeros((), device=device)
+        self.average, self.norm = self.flat.clone(), torch.zeros((), device=device)
+        self.graph = None
 
     @torch.no_grad()
-    def step(self, share: float, clip: float = 1.0):
-        """share scales both rates."""
+    def update(self, clip: float = 1.0):
         self.steps += 1
         gradient = self.grad[:-1]
         gradient.nan_to_num_(0.0, 0.0, 0.0)
-        norm = gradient.norm()
-        gradient.mul_((clip / (norm + 1e-6)).clamp(max=1.0))
+        self.norm.copy_(gradient.norm())
+        gradient.mul_((clip / (self.norm + 1e-6)).clamp(max=1.0))
         g, b1, b2 = self.grad[: self.split], 0.9, 0.97
         self.first.lerp_(g, 1 - b1)
         self.second.mul_(b2).addcmul_(g, g, value=1 - b2)
         root = (self.second / (1 - b2**self.steps)).sqrt_().add_(1e-9)
-        self.flat[: self.split].addcdiv_(self.first, root, value=-self.rate * share / (1 - b1**self.steps))
+        self.flat[: self.split].sub_(self.first / root * (self.rate * self.share / (1 - b1**self.steps)))
+        rate = self.matrix_rate * self.share
         for p, gradient, momentum, scale in self.groups:
             momentum.lerp_(gradient, 0.05)
-            update = orthogonal(gradient.lerp(momentum, 0.95))
-            p.mul_(1 - self.matrix_rate * share * self.decay).add_(update, alpha=-self.matrix_rate * share * scale)
-        return norm
+            change = orthogonal(gradient.lerp(momentum, 0.95))
+            p.mul_(1 - rate * self.decay).sub_(change * (rate * scale))
+        self.average.lerp_(self.flat, 0.004)
+        self.grad.zero_()
+
+    def step(self, share: float):
+        """share scales both rates. The gradients are zero afterwards."""
+        self.share.fill_(share)
+        self.graph.replay() if self.graph else self.update()
+
+    def record(self):
+        """Records a step; weights and momenta are as before."""
+        kept = [t.clone() for t in self.state()]
+        self.share.fill_(0.0)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(2):
+                self.update()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            self.update()
+        torch.cuda.synchronize()
+        for t, before in zip(self.state(), kept):
+            t.copy_(before)
+        self.graph = graph
+
+    def state(self):
+        return [self.flat, self.average, self.grad, self.first, self.second, self.steps] + [momentum for _, _, momentum, _ in self.groups]
+
+    @torch.no_grad()
+    def swap(self):
+        """Exchanges the weights with their running average."""
+        kept = self.flat.clone()
+        self.flat.copy_(self.average)
+        self.average.copy_(kept)

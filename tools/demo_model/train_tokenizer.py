@@ -1,6 +1,6 @@
-"""Trains the tokenizer on a sample of the generators' records and on WordNet's definitions.
+"""Trains the tokenizer on a sample of the generators' records and on WordNet's examples.
 
-    python3 train_tokenizer.py --valences afinn/index.js --out tokenizer.json
+    python3 train_tokenizer.py --valences afinn/index.js --corpora corpora.jsonl.xz --out tokenizer.json
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"))
     p.add_argument("--valences", type=Path)
+    p.add_argument("--corpora", type=Path, help="texts of public datasets, by extract_corpora.py")
     p.add_argument("--out", type=Path, required=True)
     p.add_argument("--records", type=int, default=60000)
     p.add_argument("--rows", type=int, default=8000)
     p.add_argument("--seed", type=int, default=2024)
     args = p.parse_args()
-    mixed = mixture.Mixture(args.wordnet, args.valences)
+    mixed = mixture.Mixture(args.wordnet, args.valences, args.corpora)
     rng = random.Random(args.seed)
     texts = []
     for _ in range(args.records):
