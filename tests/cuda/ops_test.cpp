@@ -44,6 +44,61 @@ Tensor angles(OpMaker& m, std::int64_t tokens, std::int64_t pairs, bool is_sine)
   return t;
 }
 
+// Every third row matters; the others hold what FP16 has exactly, so that whoever rounds them changes nothing.
+struct MarkedRows {
+  Tensor x, marks;
+};
+MarkedRows marked_rows(OpMaker& m, std::int64_t rows, std::int64_t cols) {
+  const Tensor x = m.random(rows, cols);
+  std::vector<std::int32_t> marks;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    marks.push_back(r % 3 == 0 ? 1 : 0);
+    if (r % 3 == 0) continue;
+    for (std::int64_t c = 0; c < cols; ++c) x.row<float>(r)[c] = f16_to_f32(f32_to_f16(x.row<float>(r)[c]));
+  }
+  return {m.as_activation(x), m.ints(marks)};
+}
+
+void add_marked_products(std::vector<OpCase>& cases) {
+  cases.push_back({"projections with gates of marked rows", [](OpMaker& m) -> Op {
+                     const MarkedRows rows = marked_rows(m, 150, 256);
+                     return Projections{.y = m.empty_activation(150, 512 + 128),
+                                        .x = rows.x,
+                                        .first = m.random_bf16(512, 256),
+                                        .second = m.random_bf16(128, 256),
+                                        .third = {},
+                                        .gates = m.empty(150, 2 * 32),
+                                        .gate_first = m.random_bf16(32, 256),
+                                        .gate_second = m.random_bf16(32, 256),
+                                        .precise = rows.marks};
+                   }});
+  cases.push_back({"projections with gates", [](OpMaker& m) -> Op {
+                     return Projections{.y = m.empty_activation(65, 256 + 64),
+                                        .x = m.random_activation(65, 256),
+                                        .first = m.random_bf16(256, 256),
+                                        .second = m.random_bf16(64, 256),
+                                        .third = {},
+                                        .gates = m.empty(65, 2 * 4),
+                                        .gate_first = m.random_bf16(4, 256),
+                                        .gate_second = m.random_bf16(4, 256),
+                                        .precise = {}};
+                   }});
+  cases.push_back(
+      {"linear_add of marked rows", [](OpMaker& m) -> Op {
+         const MarkedRows rows = marked_rows(m, 150, 1000);
+         return LinearAdd{
+             .y = m.random(150, 96), .x = rows.x, .w = m.random_bf16(96, 1000), .bias = {}, .precise = rows.marks};
+       }});
+  cases.push_back({"linear_swiglu of marked rows", [](OpMaker& m) -> Op {
+                     const MarkedRows rows = marked_rows(m, 150, 264);
+                     return LinearSwiglu{.y = m.empty_activation(150, 300),
+                                         .x = rows.x,
+                                         .gate = m.random_bf16(300, 264, 0.2F),
+                                         .up = m.random_bf16(300, 264, 0.2F),
+                                         .precise = rows.marks};
+                   }});
+}
+
 void add_products(std::vector<OpCase>& cases) {
   struct Size {
     std::int64_t rows, n, k;
@@ -328,6 +383,7 @@ void add_head_steps(std::vector<OpCase>& cases) {
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> cases;
   add_products(cases);
+  add_marked_products(cases);
   add_norms(cases);
   add_mixers(cases);
   add_gathers(cases);

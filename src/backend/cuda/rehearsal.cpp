@@ -45,7 +45,7 @@ class Rehearsal final : public Pass {
   void count(const Linear& op) { product(op.x, op.w.rows, op.items); }
   void count(const LinearAdd& op) { product(op.x, op.w.rows, op.items); }
   void count(const LinearGelu& op) { product(op.x, op.w.rows, op.items); }
-  void count(const Projections& op) { product(op.x, op.y.cols, false); }
+  void count(const Projections& op) { product(op.x, op.y.cols + op.gates.cols, false); }
   void count(const LinearSwiglu& op) { product(op.x, 2 * op.y.cols, false); }
   void count(const DeltaNet& op) {
     const auto sequences = static_cast<int>(op.cu_seqlens.cols - 1), tokens = static_cast<int>(op.q.rows);
