@@ -119,7 +119,8 @@ void declare_model(Flags& flags, Options& o) {
                o.device = text;
                return {};
              });
-  flags.text("--f32-layers", "N", "4", "on a GPU: layers, from the first, whose activations stay f32; all: every one",
+  flags.text("--f32-layers", "N", "8, or all in a small model",
+             "on a GPU: layers, from the first, whose activations stay f32; all: every one",
              [&](const std::string& text) -> Status {
                o.f32_layers = text;
                return {};

@@ -21,7 +21,9 @@ constexpr std::string_view kDevices = "auto, cpu, cuda or cuda:N";
 constexpr std::int64_t kMostLayers = 1024;
 
 Result<std::unique_ptr<Device>> open_cuda(const DeviceOptions& options, int index) {
-  CudaOptions cuda{.index = index, .num_threads = options.num_threads};
+  CudaOptions cuda;
+  cuda.index = index;
+  cuda.num_threads = options.num_threads;
   if (options.f32_layers == "all") {
     cuda.activation = DType::f32;
   } else if (!options.f32_layers.empty()) {

@@ -81,6 +81,13 @@ DecoderMemory DecoderMemory::take(const TextConfig& config, std::int64_t tokens,
   return memory;
 }
 
+Precision precision_for(const TextConfig& config, const Device& device) {
+  constexpr std::int64_t kPreciseLayers = 8, kSmallHidden = 1024;
+  if (device.activation_dtype() == DType::f32) return {};
+  if (!device.precise_layers() && config.hidden_size < kSmallHidden) return {};
+  return {device.activation_dtype(), device.precise_layers().value_or(kPreciseLayers)};
+}
+
 Result<GatedDeltaNet> GatedDeltaNet::load(const DeltaNetWeights& weights, const TextConfig& config,
                                           WeightLoader& loader) {
   GatedDeltaNet net;

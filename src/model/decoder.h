@@ -15,13 +15,17 @@
 
 namespace clef {
 
-// How activations are stored between the products of a layer. What is rounded in the first layers grows through all the
-// others: on the golden models the first layer alone accounts for half of the error of FP16 activations, and the first
-// four for nine tenths of it (docs/accuracy.md).
+// How activations are stored between the products of a layer. What is rounded to FP16 in the first layers grows through
+// all the others: at the size of Clef-Flash the first layer alone accounts for four fifths of the error's square, and
+// the first eight for nearly all. And it matters in the rows of questions and options: there alone the products of
+// these layers read f32 (docs/accuracy.md).
 struct Precision {
   DType activation = DType::f32;
   std::int64_t precise_layers = 0;  // of which Gated DeltaNet and MLP keep f32; attention hardly matters
 };
+// f16 with eight precise layers, where the device likes f16 and was not told otherwise. A small model is f32
+// throughout: its products are not what takes the time.
+Precision precision_for(const TextConfig& config, const Device& device);
 
 // Activations of one layer, of the type asked for where no other stands; what only one sublayer needs shares memory.
 struct DecoderScratch {

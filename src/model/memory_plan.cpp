@@ -22,7 +22,7 @@ class CountingDevice final : public Device {
 
   std::string name() const override { return real_.name(); }
   DType activation_dtype() const override { return real_.activation_dtype(); }
-  std::int64_t precise_layers() const override { return real_.precise_layers(); }
+  std::optional<std::int64_t> precise_layers() const override { return real_.precise_layers(); }
 
   Result<std::unique_ptr<Buffer>> allocate(std::size_t bytes) override {
     return std::unique_ptr<Buffer>(std::make_unique<CountedBuffer>(bytes, *this));
@@ -65,7 +65,7 @@ class CountingDevice final : public Device {
 std::size_t picture_bytes(const ModelConfig& config, const Device& device, std::int64_t tokens) {
   const VisionConfig& vision = *config.vision;
   const std::int64_t patches = tokens * vision.spatial_merge_size * vision.spatial_merge_size;
-  const Precision precision{device.activation_dtype(), device.precise_layers()};
+  const Precision precision = precision_for(config.text, device);
   const std::size_t text = DecoderMemory::bytes(config.text, tokens, precision);
   // In f32, as a record is run again whose values left the range of f16.
   const std::size_t tower =

@@ -19,7 +19,7 @@ Result<std::unique_ptr<Network>> Network::load(const ModelFile& file, Device& de
 
 Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecord* const> records, Wrap wrap,
                                                     void* context) {
-  const Precision precision{device_.activation_dtype(), device_.precise_layers()};
+  const Precision precision = precision_for(config_.text, device_);
   std::vector<Result<Decisions>> decisions = TRY(run(records, precision, wrap, context));
   if (precision.activation == DType::f32) return decisions;
   // An activation past the range of f16 is infinite, and reaches every logit of its record and of no other.
@@ -68,7 +68,7 @@ Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecor
 std::size_t Network::activation_bytes(std::int64_t tokens) const {
   Batch batch;
   batch.tokens = tokens;
-  return DecoderMemory::bytes(config_.text, tokens, {device_.activation_dtype(), device_.precise_layers()}) +
+  return DecoderMemory::bytes(config_.text, tokens, precision_for(config_.text, device_)) +
          HeadScratch::bytes(config_.head, batch);
 }
 

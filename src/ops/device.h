@@ -33,8 +33,8 @@ class Device {
 
   // What activations between a layer's products are stored as.
   virtual DType activation_dtype() const { return DType::f32; }
-  // In how many of a model's first layers they are f32 all the same, for accuracy.
-  virtual std::int64_t precise_layers() const { return 0; }
+  // In how many of a model's first layers they are f32 all the same, for accuracy. None: as many as the model likes.
+  virtual std::optional<std::int64_t> precise_layers() const { return std::nullopt; }
 
   // None where nobody can tell.
   virtual std::optional<DeviceMemory> memory() const { return std::nullopt; }

@@ -434,7 +434,7 @@ class CudaOp : public ::testing::TestWithParam<TypedCase> {
  protected:
   static void SetUpTestSuite() {
     for (const DType activation : {DType::f32, DType::f16}) {
-      auto device = open_cuda_device({.activation = activation});
+      auto device = open_cuda_device({.precise_layers = {}, .activation = activation});
       if (!device) {
         why_none = device.error().message;
         std::printf("not checked here: %s\n", why_none.c_str());

@@ -23,10 +23,10 @@ class Idle final : public Pass {
 // Eight bytes a weight, 1000 beside the ops of a pass.
 class Ledger final : public Device {
  public:
-  Ledger(DType activation, std::int64_t precise) : activation_(activation), precise_(precise) {}
+  Ledger(DType activation, std::optional<std::int64_t> precise) : activation_(activation), precise_(precise) {}
   std::string name() const override { return "ledger"; }
   DType activation_dtype() const override { return activation_; }
-  std::int64_t precise_layers() const override { return precise_; }
+  std::optional<std::int64_t> precise_layers() const override { return precise_; }
   std::optional<DeviceMemory> memory() const override { return stated; }
   std::size_t adopted_bytes(const Tensor& shape) const override {
     return 8 * static_cast<std::size_t>(shape.rows * shape.cols);
@@ -67,7 +67,7 @@ class Ledger final : public Device {
   };
   Buffer nothing_{nullptr, 0};
   DType activation_;
-  std::int64_t precise_;
+  std::optional<std::int64_t> precise_;
 };
 
 struct Taken {

@@ -137,9 +137,7 @@ class CudaDevice final : public Device {
                        report.rounded, report.values);
   }
   DType activation_dtype() const override { return options_.activation; }
-  std::int64_t precise_layers() const override {
-    return options_.activation == DType::f32 ? 0 : options_.precise_layers;
-  }
+  std::optional<std::int64_t> precise_layers() const override { return options_.precise_layers; }
 
   std::optional<DeviceMemory> memory() const override {
     DeviceMemory memory{.free_bytes = 0, .total_bytes = 0, .is_firm = true};

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,10 @@
 namespace clef {
 
 struct CudaOptions {
-  int index = 0;                    // among the GPUs that CUDA shows
-  int num_threads = 0;              // that copy weights; 0: one for each CPU this process may use
-  std::int64_t precise_layers = 8;  // first layers that keep f32 activations
-  DType activation = DType::f16;    // f32: every product in two planes; slow, and as exact as the CPU
+  int index = 0;                               // among the GPUs that CUDA shows
+  int num_threads = 0;                         // that copy weights; 0: one for each CPU this process may use
+  std::optional<std::int64_t> precise_layers;  // first layers that keep f32 activations; none: the model's choice
+  DType activation = DType::f16;               // f32: every product in two planes; slow, and as exact as the CPU
 };
 
 // Errc::unsupported without a driver, a GPU of that number, or the libraries it takes; the message says which.

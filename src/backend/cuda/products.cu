@@ -12,25 +12,49 @@ namespace {
 
 constexpr int kThreads = 256;
 
+// A tile of the product covers rows inside one such stretch, so no tile reads the second plane of a stretch without a
+// precise row.
+constexpr int kStretch = 768;
+
+__device__ bool any_precise(const int* precise, std::int64_t row, std::int64_t rows) {
+  const std::int64_t first = row / kStretch * kStretch;
+  bool found = false;
+#pragma unroll
+  for (int i = 0; i < kStretch / kThreads; ++i) {
+    const std::int64_t r = first + i * kThreads + threadIdx.x;
+    found = found || (r < rows && precise[r] != 0);
+  }
+  return __syncthreads_or(found);
+}
+
+__device__ void store_half4(__half* to, float a, float b, float c, float d) {
+  const __half2 words[2] = {__floats2half2_rn(a, b), __floats2half2_rn(c, d)};
+  *reinterpret_cast<uint2*>(to) = *reinterpret_cast<const uint2*>(words);
+}
+
 // One block a row of the planes; what lies past the input's rows and columns is zero, and so is the second plane of a
-// row that need not be precise.
+// row that need not be precise. Columns are taken four at a time, which x's number and stride of them allow.
 __global__ void __launch_bounds__(kThreads)
     split_rows(__half* values, std::int64_t depth, float* row_scale, Matrix<const float> x, const int* precise) {
   let_next_start();
   wait_for_inputs();
   const std::int64_t row = blockIdx.x;
-  const bool keeps_low = precise == nullptr || (row < x.rows && precise[row] != 0);
+  const bool is_precise = precise == nullptr || (row < x.rows && precise[row] != 0);
+  const bool has_low = precise == nullptr || any_precise(precise, row, x.rows);
   __half* to_high = values + row * 2 * depth;
   __half* to_low = to_high + depth;
-  const std::int64_t columns = row < x.rows ? x.cols : 0;
+  const int columns = row < x.rows ? static_cast<int>(x.cols) : 0;
   for (std::int64_t c = columns + threadIdx.x; c < depth; c += kThreads) to_high[c] = to_low[c] = __half(0.0F);
   if (columns == 0) {
     if (threadIdx.x == 0) row_scale[row] = 1.0F;
     return;
   }
-  const float* from = x.row(row);
+  const float4* from = reinterpret_cast<const float4*>(x.row(row));
   float most = 0;
-  for (std::int64_t c = threadIdx.x; c < x.cols; c += kThreads) most = fmaxf(most, fabsf(from[c]));
+  for (int w = threadIdx.x; w < columns / 4; w += kThreads) {
+    const float4 v = from[w];
+    most = fmaxf(most, fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))));
+  }
   most = block_max<kThreads>(most);
   // The largest magnitude comes to lie in [2^13, 2^14). A row of zeros, or with infinity, stays as it is.
   int exponent = 0;
@@ -38,11 +62,12 @@ __global__ void __launch_bounds__(kThreads)
   exponent = most > 0 && most <= 3.4e38F ? min(max(14 - exponent, -126), 126) : 0;
   const float scale = exp2f(static_cast<float>(exponent));
   if (threadIdx.x == 0) row_scale[row] = exp2f(static_cast<float>(-exponent));
-  for (std::int64_t c = threadIdx.x; c < x.cols; c += kThreads) {
-    const float value = from[c] * scale;
-    const __half h = __float2half_rn(value);
-    to_high[c] = h;
-    to_low[c] = __float2half_rn(keeps_low ? value - __half2float(h) : 0.0F);
+  const auto low_of = [&](float value) { return is_precise ? value - __half2float(__float2half_rn(value)) : 0.0F; };
+  for (int w = threadIdx.x; w < columns / 4; w += kThreads) {
+    const float4 v = from[w];
+    const float a = v.x * scale, b = v.y * scale, c = v.z * scale, d = v.w * scale;
+    store_half4(to_high + 4 * w, a, b, c, d);
+    if (has_low) store_half4(to_low + 4 * w, low_of(a), low_of(b), low_of(c), low_of(d));
   }
 }
 
@@ -100,6 +125,7 @@ __global__ void __launch_bounds__(kThreads) finish(Matrix<To> y, const From* pro
 }  // namespace
 
 void split(const Planes& to, const Tensor& x, const int* precise, Context& context) {
+  CHECK(x.cols % 4 == 0 && x.stride % 4 == 0);
   context.check(Launch(static_cast<unsigned>(to.rows), kThreads, 0, context.stream)
                     .run(split_rows, to.values, to.depth, to.row_scale, matrix<const float>(x), precise),
                 "split_rows");
