@@ -277,7 +277,9 @@ class Worker {
   }
   __device__ int first_token() const { return tile_.rows.first + (worker_ << token_shift_); }
 
+  // For the whole warp: all its lanes have read what is given back.
   __device__ void release(std::uint64_t& barrier) const {
+    __syncwarp();
     if (lane_ == 0) barrier_arrive(shared_address(&barrier));
   }
 
