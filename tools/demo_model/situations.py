@@ -22,6 +22,7 @@ QUESTION = re.compile(r"^(Is|Are|Does|Do|Was|Were|Has|Have|Had|Can|Could|Should|
 def read(folder: Path) -> list[dict]:
     found, now = [], None
     for path in sorted(folder.glob("*.txt")):
+        now = None
         for number, line in enumerate(path.read_text().splitlines(), 1):
             tag, rest = line[:1], line[2:].strip()
             if not line.strip():
