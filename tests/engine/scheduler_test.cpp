@@ -19,7 +19,7 @@ using Passes = std::vector<std::vector<std::int64_t>>;  // lengths of the record
 // A device whose passes wait until they are let through, and that remembers what it ran.
 class Device {
  public:
-  std::vector<Result<Decisions>> run(std::span<const EncodedRecord* const> records) {
+  std::vector<Result<Decisions>> decide(std::span<const EncodedRecord* const> records) {
     std::unique_lock lock(mutex_);
     auto& pass = passes_.emplace_back();
     for (const EncodedRecord* record : records) pass.push_back(std::ssize(record->input_ids));
@@ -63,7 +63,7 @@ class SchedulerTest : public testing::Test {
   void start(SchedulerOptions options = {}) {
     options.host_threads = 1;  // so that jobs reach the device in the order of their coming
     scheduler = std::make_unique<Scheduler>(
-        [this](std::span<const EncodedRecord* const> records) { return device.run(records); }, options);
+        [this](std::span<const EncodedRecord* const> records) { return device.decide(records); }, options);
   }
   ~SchedulerTest() override {
     device.open();
