@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "backend/open.h"
 #include "base/paths.h"
 #include "base/whole_number.h"
 #include "model/hub_cache.h"
@@ -123,7 +124,7 @@ void declare_model(Flags& flags, Options& o) {
              "on a GPU: layers, from the first, whose activations stay f32; all: every one",
              [&](const std::string& text) -> Status {
                o.f32_layers = text;
-               return {};
+               return check_f32_layers(text);
              });
   flags.text("--threads", "N", "one a CPU", "threads of the CPU backend", [&](const std::string& text) -> Status {
     const auto number = whole_number(text, 1, 1024);

@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "backend/open.h"
 #include "base/whole_number.h"
 
 namespace clef::cli {
@@ -76,7 +77,12 @@ void declare(CLI::App& app, Options& options) {
   app.add_flag("--strict", options.strict);
   app.add_flag("--truncate,!--no-truncate", options.truncate);
   app.add_option("--device", options.device);
-  app.add_option("--f32-layers", options.f32_layers);
+  app.add_option_function<std::string>("--f32-layers", [&options](const std::string& text) {
+    if (const Status status = check_f32_layers(text); !status) {
+      throw CLI::ValidationError("--f32-layers: " + status.error().message);
+    }
+    options.f32_layers = text;
+  });
   add_whole_number(app, "--threads", 1, kMaxThreads,
                    [&](std::int64_t n) { options.num_threads = static_cast<int>(n); });
   add_whole_number(app, "--batch", 1, kMaxBatch, [&](std::int64_t n) { options.batch = n; });

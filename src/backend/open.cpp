@@ -12,13 +12,14 @@ namespace clef {
 
 namespace {
 
+constexpr std::int64_t kMostLayers = 1024;
+
 Result<std::unique_ptr<Device>> open_cpu(const DeviceOptions& options) {
   return open_cpu_device({.num_threads = options.num_threads, .kernels = options.cpu_kernels});
 }
 
 #if CLEF_WITH_CUDA
 constexpr std::string_view kDevices = "auto, cpu, cuda or cuda:N";
-constexpr std::int64_t kMostLayers = 1024;
 
 Result<std::unique_ptr<Device>> open_cuda(const DeviceOptions& options, int index) {
   CudaOptions cuda;
@@ -26,13 +27,8 @@ Result<std::unique_ptr<Device>> open_cuda(const DeviceOptions& options, int inde
   cuda.num_threads = options.num_threads;
   if (options.f32_layers == "all") {
     cuda.activation = DType::f32;
-  } else if (!options.f32_layers.empty()) {
-    const auto layers = whole_number(options.f32_layers, 0, kMostLayers);
-    if (!layers) {
-      return Error{Errc::bad_request, fmt::format("f32 layers: expected a whole number from 0 to {} or all, got '{}'",
-                                                  kMostLayers, options.f32_layers)};
-    }
-    cuda.precise_layers = *layers;
+  } else {
+    cuda.precise_layers = whole_number(options.f32_layers, 0, kMostLayers);
   }
   return open_cuda_device(cuda);
 }
@@ -77,7 +73,14 @@ std::string describe_cuda() { return "cuda: not in this build\n"; }
 
 }  // namespace
 
+Status check_f32_layers(std::string_view f32_layers) {
+  if (f32_layers.empty() || f32_layers == "all" || whole_number(f32_layers, 0, kMostLayers)) return {};
+  return Error{Errc::bad_request,
+               fmt::format("expected a whole number from 0 to {} or all, got '{}'", kMostLayers, f32_layers)};
+}
+
 Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options) {
+  TRY(check_f32_layers(options.f32_layers));
   if (options.device == "cpu") return open_cpu(options);
   if (options.device == "auto") return has_gpu() ? open_cuda(options, 0) : open_cpu(options);
   if (options.device == "cuda") return open_cuda(options, 0);

@@ -21,7 +21,11 @@ struct DeviceOptions {
   std::string_view f32_layers = {};
 };
 
-// Errc::unsupported names the devices of this build, or says what the one asked for lacks.
+// Errc::bad_request unless f32_layers may say this: a whole number of layers, "all", or nothing.
+Status check_f32_layers(std::string_view f32_layers);
+
+// Errc::bad_request for f32_layers that mean nothing, on any device. Errc::unsupported names the devices of this build,
+// or says what the one asked for lacks.
 Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options);
 
 // A GPU of this machine, for people.

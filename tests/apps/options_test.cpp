@@ -68,6 +68,10 @@ TEST(Options, TakeWholeDecimalNumbersOnly) {
 
 TEST(Options, RefuseWhatTheyDoNotKnow) {
   EXPECT_TRUE(parsed({}).model.empty());  // the demo model, which main looks for
+  EXPECT_EQ(refusal({"-m", "m", "--f32-layers", "few"}),
+            "--f32-layers: expected a whole number from 0 to 1024 or all, got 'few'");
+  EXPECT_EQ(refusal({"-m", "m", "--f32-layers", "-1"}),
+            "--f32-layers: expected a whole number from 0 to 1024 or all, got '-1'");
   EXPECT_EQ(refusal({"-m", "m", "--format", "yaml"}), "--format: expected auto, json or table, got 'yaml'");
   EXPECT_NE(refusal({"-m", "m", "--bogus"}).find("--bogus"), std::string::npos);
   EXPECT_NE(refusal({"-m"}).find("--model"), std::string::npos);

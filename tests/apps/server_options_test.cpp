@@ -64,6 +64,9 @@ TEST(ServerOptions, RefuseWhatIsNoNumber) {
     EXPECT_EQ(refusal({"-m", "x", "--port", value}).rfind("--port: expected a whole number from 0 to 65535", 0), 0U)
         << value;
   }
+  EXPECT_NE(
+      refusal({"-m", "m", "--f32-layers", "few"}).find("expected a whole number from 0 to 1024 or all, got 'few'"),
+      std::string::npos);
   EXPECT_NE(refusal({"-m", "x", "--prot", "1"}), "");
   EXPECT_NE(refusal({"-m", "x", "--confidence", "sure"}).find("expected max, typesafe"), std::string::npos);
 }
