@@ -205,6 +205,8 @@ TEST(CudaProduct, AgreesWithDoubleAndWithItself) {
   for (const bool f32 : {false, true}) {
     check({300, 776, 328, Follow::store, f32});
     check({300, 776, 328, Follow::swiglu, f32});
+    check({300, 784, 328, Follow::store, f32});
+    check({300, 784, 328, Follow::swiglu, f32});
     check({1, 1, 8, Follow::store, f32});
     check({3, 5, 1000, Follow::store, f32});
     check({129, 260, 64, Follow::store, f32});
@@ -217,6 +219,7 @@ TEST(CudaProduct, AgreesWithDoubleAndWithItself) {
   check({3000, 1024, 256, Follow::add, true});
   check({33, 72, 520, Follow::add, true, 2});
   check({346, 1024, 512, Follow::store, false, 1, 64});
+  check({346, 1000, 512, Follow::store, false, 1, 20});
   check({346, 1000, 512, Follow::store, true, 2, 8});
   check({700, 1024, 192, Follow::store, true, 2, 0, 500});
   check({700, 256, 192, Follow::add, true, 2, 0, 699});

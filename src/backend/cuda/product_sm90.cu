@@ -22,16 +22,35 @@ bool make_map(CUtensorMap& map, const __half* data, std::int64_t rows, std::int6
                         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
+// The same in groups of sixteen rows, reordered as copy_groups says; all rows are in whole groups.
+bool make_grouped_map(CUtensorMap& map, const __half* data, std::int64_t rows, std::int64_t depth, int box_rows) {
+  const auto size = [](std::int64_t n) { return static_cast<cuuint64_t>(n); };
+  const cuuint64_t row_bytes = size(depth * 2);
+  const cuuint64_t sizes[5] = {size(depth), 2, 4, 2, size(rows / kGroup)};
+  const cuuint64_t strides[4] = {row_bytes, 4 * row_bytes, 2 * row_bytes, kGroup * row_bytes};
+  const cuuint32_t box[5] = {kTileDepth, 2, 4, 2, static_cast<cuuint32_t>(box_rows / kGroup)};
+  const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
+  return encode_tiled() != nullptr &&
+         encode_tiled()(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 5, const_cast<__half*>(data), sizes, strides, box, steps,
+                        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 template <typename S, bool kF32>
 cudaError_t launch(const ProductArgs& args, Params& params, ProductTile tile, cudaStream_t stream) {
   constexpr int kHalf = S::kColumns / 2;
   const std::int64_t weights = args.columns + args.gate_columns;
+  static_assert(kHalf % kGroup == 0 && S::kOutColumns % kGroup == 0);
+  const auto make_weights_map = [&](CUtensorMap& map, const __half* data, std::int64_t rows) {
+    return params.grouped ? make_grouped_map(map, data, rows, args.depth, kHalf)
+                          : make_map(map, data, rows, args.depth, args.depth, kHalf);
+  };
   if (!make_map(params.x, args.x, args.rows, args.planes > 1 ? args.planes * args.plane_depth : args.depth,
                 args.x_stride, S::kRows / tile.cluster_columns) ||
-      !make_map(params.w, args.w, weights, args.depth, args.depth, kHalf) ||
-      (S::kPair && !make_map(params.w_up, args.w_up, args.columns, args.depth, args.depth, kHalf))) {
+      !make_weights_map(params.w, args.w, weights) ||
+      (S::kPair && !make_weights_map(params.w_up, args.w_up, args.columns))) {
     return cudaErrorInvalidValue;
   }
   const int cluster = tile.cluster_rows * tile.cluster_columns;
@@ -130,7 +149,8 @@ cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaS
   params.add = args.follow == Follow::add;
   params.gelu = args.follow == Follow::gelu_tanh;
   const std::int64_t element = args.y_is_f32 ? 4 : 2;
-  params.whole_words = args.columns % 8 == 0 && args.y_stride * element % 16 == 0 && on_words(args.y);
+  params.grouped = args.columns % kGroup == 0 && args.gate_columns % kGroup == 0 && args.gates_stride % 4 == 0 &&
+                   args.y_stride * element % 16 == 0 && on_words(args.y);
   switch (tile.rows * 1000 + tile.columns) {
     case 128256:
       return launch<256, 2>(args, params, tile, stream);
@@ -154,7 +174,7 @@ cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaS
 std::vector<ProductTile> product_tiles(Follow follow) {
   std::vector<ProductTile> tiles;
   for (ProductTile tile : kShapes) {
-    if (follow == Follow::swiglu && tile.columns / 2 % 32 != 0) continue;  // 16-byte words are gathered from 32 columns
+    if (follow == Follow::swiglu && tile.columns / 2 % 32 != 0) continue;  // not compiled: they are never the best
     for (const int cluster_rows : {1, 2}) {
       for (const int cluster_columns : {1, 2, 4}) {
         tile.cluster_rows = cluster_rows;

@@ -22,6 +22,7 @@ namespace {
 
 constexpr int kTileDepth = kChunk;  // 64: one swizzled row
 constexpr int kGroupRows = 16;      // row tiles taken together, times all columns in turn
+constexpr int kGroup = 16;          // rows of the weights that are reordered among themselves
 constexpr int kSharedBytes = 227 * 1024;
 
 struct Params {
@@ -39,9 +40,9 @@ struct Params {
   int row_tiles, column_tiles;        // of clusters
   int own_column_tiles;               // of blocks, before those of the gates
   float alpha;
-  bool add;          // to the y that is there
-  bool gelu;         // the tanh form
-  bool whole_words;  // y takes 16-byte words
+  bool add;      // to the y that is there
+  bool gelu;     // the tanh form
+  bool grouped;  // the weights' rows come in an order in which a lane's sums lie side by side in y
 };
 
 template <int kColumnsOf, bool kPairOf, int kWorkersOf>
@@ -150,6 +151,24 @@ __device__ __forceinline__ void copy_tile_to(std::uint16_t mask, std::uint32_t s
       : "memory");
 }
 
+// A box of 16-row groups: rows 4 q + 2 i + e of a group come to lie at 8 i + 2 q + e, which puts the four sums that a
+// lane has of sixteen columns side by side in y.
+__device__ void copy_groups(std::uint32_t shared, const CUtensorMap* map, std::uint32_t barrier, int x, int group) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %5, %5, %5, "
+      "%4}], [%2];" ::"r"(shared),
+      "l"(map), "r"(barrier), "r"(x), "r"(group), "r"(0)
+      : "memory");
+}
+__device__ void copy_groups_to(std::uint16_t mask, std::uint32_t shared, const CUtensorMap* map, std::uint32_t barrier,
+                               int x, int group) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "
+      "{%3, %6, %6, %6, %4}], [%2], %5;" ::"r"(shared),
+      "l"(map), "r"(barrier), "r"(x), "r"(group), "h"(mask), "r"(0)
+      : "memory");
+}
+
 template <typename S>
 struct Ring {
   std::uint32_t tiles, full, empty, ahead;  // addresses
@@ -185,12 +204,22 @@ __device__ void fetch(const Params& params, Ring<S> ring, Rank rank, Walk walk) 
     const int depth = (step < params.plane_steps ? step : step - params.plane_steps) * kTileDepth;
     const std::uint32_t full = ring.full_at(), second_at = ring.columns_at() + kHalf * kChunkRowBytes;
     if (rows == 1) {
-      copy_tile(ring.columns_at(), &params.w, full, depth, place.weight_row);
-      copy_tile(second_at, second_map, full, depth, second_row);
-    } else if (rank.row == 0) {
-      copy_tile_to(column_mask, ring.columns_at(), &params.w, full, depth, place.weight_row);
+      if (params.grouped) {
+        copy_groups(ring.columns_at(), &params.w, full, depth, place.weight_row / kGroup);
+        copy_groups(second_at, second_map, full, depth, second_row / kGroup);
+      } else {
+        copy_tile(ring.columns_at(), &params.w, full, depth, place.weight_row);
+        copy_tile(second_at, second_map, full, depth, second_row);
+      }
     } else {
-      copy_tile_to(column_mask, second_at, second_map, full, depth, second_row);
+      const CUtensorMap* map = rank.row == 0 ? &params.w : second_map;
+      const std::uint32_t to = rank.row == 0 ? ring.columns_at() : second_at;
+      const int row = rank.row == 0 ? place.weight_row : second_row;
+      if (params.grouped) {
+        copy_groups_to(column_mask, to, map, full, depth, row / kGroup);
+      } else {
+        copy_tile_to(column_mask, to, map, full, depth, row);
+      }
     }
   };
   const auto fetch_input = [&](const Place& place, int step) {
@@ -238,105 +267,91 @@ __device__ __forceinline__ float gelu_tanh_of(float x) {
   return __fdividef(x, 1.0F + __expf(-2.0F * u));
 }
 
-// A quad's lanes hold two columns each of four groups of eight; afterwards lane q holds all eight of group q.
-__device__ __forceinline__ uint4 gather_group(const std::uint32_t (&words)[4], int lane_of_quad) {
-  std::uint32_t out[4];
-#pragma unroll
-  for (int s = 0; s < 4; ++s) {
-    // Lane q sends its columns of group q ^ s to lane q ^ s, and gets those of its own group from there.
-    const int group = lane_of_quad ^ s;
-    const std::uint32_t sent = group == 0 ? words[0] : group == 1 ? words[1] : group == 2 ? words[2] : words[3];
-    out[s] = s == 0 ? sent : __shfl_xor_sync(kFullWarp, sent, s);
-  }
-  // out[s] came from lane q ^ s, and holds columns 2 (q ^ s) and the next.
-  const auto piece = [&](int from) {
-    const int s = lane_of_quad ^ from;
-    return s == 0 ? out[0] : s == 1 ? out[1] : s == 2 ? out[2] : out[3];
-  };
-  return make_uint4(piece(0), piece(1), piece(2), piece(3));
-}
-
-// A warpgroup's 64 rows of a tile: kColumns columns, of which this lane has two of every eight, in two rows. What is
-// rare stands in loops of its own behind one branch each: a branch an element made the code larger than the instruction
-// cache, and a tile's end as long as its products.
+// A warpgroup's 64 rows of a tile: kColumns columns, of which this lane has four of every sixteen, in two rows; they
+// lie side by side where the weights came in groups. What is rare stands in loops of its own behind one branch each: a
+// branch an element made the code larger than the instruction cache, and a tile's end as long as its products.
 template <int kColumns>
 struct Finish {
-  static constexpr int kGroups = kColumns / 8;
+  static constexpr int kPairs = kColumns / 8;  // of sums of neighbouring columns, in each of the two rows
   void* y;
   std::int64_t stride;
   int rows, columns;
   int row, column;  // of the lane's first row, of the tile's first column
-  bool whole_words, add;
+  bool grouped, add;
 
-  __device__ int column_of(int group) const { return column + group * 8 + static_cast<int>(threadIdx.x % 4) * 2; }
+  __device__ int column_of(int pair) const {
+    const int lane = static_cast<int>(threadIdx.x % 4);
+    return column + (grouped ? pair / 2 * kGroup + lane * 4 + pair % 2 * 2 : pair * 8 + lane * 2);
+  }
 
   __device__ void add_bias(const float* bias, float (&sum)[kColumns / 2]) const {
 #pragma unroll
-    for (int g = 0; g < kGroups; ++g) {
-      const int c = column_of(g);
+    for (int p = 0; p < kPairs; ++p) {
+      const int c = column_of(p);
       const float first = c < columns ? bias[c] : 0.0F;
       const float second = c + 1 < columns ? bias[c + 1] : 0.0F;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        sum[4 * g + 2 * half] += first;
-        sum[4 * g + 2 * half + 1] += second;
+        sum[4 * p + 2 * half] += first;
+        sum[4 * p + 2 * half + 1] += second;
       }
     }
   }
 
-  // y's columns are taken two at a time, which needs an even stride and number. Adding is left to the second-level
-  // cache: one addition an element, so its order is no question, and nothing waits for the y that was there.
+  // Adding is left to the second-level cache: one addition an element, so its order is no question, and nothing waits
+  // for the y that was there.
   __device__ void store_f32(const float (&sum)[kColumns / 2]) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int r = row + 8 * half;
+      if (r >= rows) continue;
       float* to = static_cast<float*>(y) + r * stride;
+      if (grouped) {
 #pragma unroll
-      for (int g = 0; g < kGroups; ++g) {
-        const int c = column_of(g);
-        if (r >= rows || c >= columns) continue;
-        const float first = sum[4 * g + 2 * half], second = sum[4 * g + 2 * half + 1];
-        if (whole_words && add) {
-          asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to + c), "f"(first), "f"(second)
-                       : "memory");
-        } else if (whole_words) {
-          *reinterpret_cast<float2*>(to + c) = make_float2(first, second);
-        } else {
-          to[c] = add ? to[c] + first : first;
-          if (c + 1 < columns) to[c + 1] = add ? to[c + 1] + second : second;
+        for (int p = 0; p < kPairs; p += 2) {
+          const int c = column_of(p), at = 4 * p + 2 * half;
+          if (c >= columns) continue;
+          if (add) {
+            asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to + c), "f"(sum[at]),
+                         "f"(sum[at + 1]), "f"(sum[at + 4]), "f"(sum[at + 5])
+                         : "memory");
+          } else {
+            *reinterpret_cast<float4*>(to + c) = make_float4(sum[at], sum[at + 1], sum[at + 4], sum[at + 5]);
+          }
         }
+      } else {
+        each_alone(to, sum, half, [&](float value, float& place) { place = add ? place + value : value; });
       }
     }
   }
 
   __device__ void store_f16(const float (&sum)[kColumns / 2]) const {
-    const int quad_lane = static_cast<int>(threadIdx.x % 4);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int r = row + 8 * half;
+      if (r >= rows) continue;
       __half* to = static_cast<__half*>(y) + r * stride;
+      if (grouped) {
 #pragma unroll
-      for (int g = 0; g < kGroups; g += 4) {
-        std::uint32_t words[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int at = 4 * (g + i) + 2 * half;
-          words[i] = pack_halves(sum[at], sum[at + 1]);
+        for (int p = 0; p < kPairs; p += 2) {
+          const int c = column_of(p), at = 4 * p + 2 * half;
+          const uint2 word = make_uint2(pack_halves(sum[at], sum[at + 1]), pack_halves(sum[at + 4], sum[at + 5]));
+          if (c < columns) *reinterpret_cast<uint2*>(to + c) = word;
         }
-        if (whole_words) {
-          const uint4 word = gather_group(words, quad_lane);  // by all lanes, rows that exist or not
-          const int c = column + (g + quad_lane) * 8;
-          if (r < rows && c < columns) *reinterpret_cast<uint4*>(to + c) = word;
-        } else if (r < rows) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            const int c = column_of(g + i);
-            const __half2 both = *reinterpret_cast<const __half2*>(&words[i]);
-            if (c < columns) to[c] = __low2half(both);
-            if (c + 1 < columns) to[c + 1] = __high2half(both);
-          }
-        }
+      } else {
+        each_alone(to, sum, half, [](float value, __half& place) { place = __float2half_rn(value); });
       }
+    }
+  }
+
+ private:
+  template <typename T, typename Put>
+  __device__ void each_alone(T* to, const float (&sum)[kColumns / 2], int half, Put put) const {
+#pragma unroll
+    for (int p = 0; p < kPairs; ++p) {
+      const int c = column_of(p);
+      if (c < columns) put(sum[4 * p + 2 * half], to[c]);
+      if (c + 1 < columns) put(sum[4 * p + 2 * half + 1], to[c + 1]);
     }
   }
 };
@@ -406,16 +421,16 @@ __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, 
         sum[i + 1] *= scale;
       }
     }
-    const Finish<S::kOutColumns> finish{params.y, params.y_stride, params.rows,        params.columns,
-                                        row,      place.column,    params.whole_words, params.add};
+    const Finish<S::kOutColumns> finish{params.y, params.y_stride, params.rows,    params.columns,
+                                        row,      place.column,    params.grouped, params.add};
     if constexpr (S::kPair) {
       float out[kCount / 2];
 #pragma unroll
       for (int i = 0; i < kCount / 2; ++i) out[i] = silu_of(sum[i]) * sum[i + kCount / 2];
       kF32 ? finish.store_f32(out) : finish.store_f16(out);
     } else if (place.is_gates) {
-      Finish<S::kOutColumns>{params.gates, params.gates_stride, params.rows, params.gate_columns,
-                             row,          place.column,        true,        false}
+      Finish<S::kOutColumns>{params.gates, params.gates_stride, params.rows,    params.gate_columns,
+                             row,          place.column,        params.grouped, false}
           .store_f32(sum);
     } else {
       if (params.bias != nullptr) finish.add_bias(params.bias, sum);
