@@ -1,6 +1,8 @@
 // Holds the attention kernels of this machine's GPU to FP64 and to themselves, and times them.
 //   attention_device check [NAME]   against FP64, and each row's bits across packings; exits 1 where something is off
 //   attention_device time [NAME]    milliseconds and TFLOP/s at the lengths of requests and the sizes of images
+//   attention_device tokens N...    milliseconds of what the device would run, one sequence of N tokens each: for
+//                                   bench/mixers_side_by_side.py
 // NAME chooses the kernels whose names begin so. Built, in the repository's root, with
 //   nvcc -std=c++20 -O3 --fmad=false -Isrc -gencode=arch=compute_90a,code=sm_90a tests/backend/attention_device.cu
 //     src/backend/cuda/attention.cpp src/backend/cuda/attention_mma.cu src/backend/cuda/attention_sm90.cu
@@ -8,6 +10,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -549,16 +552,33 @@ void time_all(const std::string& prefix) {
   time_case(all, vision, {{1, 4096}});
 }
 
+// After a quarter of a second of the same work: a card that idles has a lower clock.
+void time_tokens(int length) {
+  const Kernel chosen{"attention", "", false,
+                      [](Case& c, cudaStream_t stream) { return clef::cuda::launch_attention(c.args(), stream); }};
+  Case batch({16, 4, kHeadDim, true}, {{1, length}});
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(250)) {
+    for (int i = 0; i < 10; ++i) cuda_ok(chosen.launch(batch, nullptr), "attention");
+    cuda_ok(cudaDeviceSynchronize(), "attention");
+  }
+  std::printf("attention %d tokens: %.4f ms\n", length, static_cast<double>(median_ms(batch, chosen)));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "", prefix = argc > 2 ? argv[2] : "";
+  if (mode == "tokens" && argc > 2) {
+    for (int i = 2; i < argc; ++i) time_tokens(std::atoi(argv[i]));
+    return 0;
+  }
   if (mode == "check") {
     check(prefix);
   } else if (mode == "time") {
     time_all(prefix);
   } else {
-    std::printf("usage: attention_device check|time [NAME]\n");
+    std::printf("usage: attention_device check|time [NAME] | tokens N...\n");
     return 2;
   }
   return failures == 0 ? 0 : 1;

@@ -1,6 +1,7 @@
 // Gated DeltaNet's CUDA kernels on the device: against FP64 loops on the host, over packings, beside neighbours of NaN,
-// and their times.   delta_net_device [--no-times | --once TOKENS, for a profiler]
+// and their times.   delta_net_device [--no-times | --once TOKENS, for a profiler | --tokens N..., times alone]
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -328,6 +329,28 @@ void print_times(Heads heads, const std::vector<int>& lengths) {
       heads.key, heads.value, in.sequences(), lengths[0], conv, prepare, whole, halves, norm, all);
 }
 
+// For bench/mixers_side_by_side.py, of one sequence, after a quarter of a second of the same work: a card that idles
+// has a lower clock. `chunks` are DeltaNet's two passes, gates included, on unit vectors; `with convolution` adds what
+// makes those of the projections; `layer` adds the gated norm.
+void print_parts(int tokens) {
+  const Input in = make_input({16, 32}, {tokens}, Gates::kUsual, 1);
+  Layer layer(in);
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(250)) layer.run();
+  const auto chunks = [&](cudaStream_t s) { MUST(launch_delta_net(layer.net, s)); };
+  const auto with_conv = [&](cudaStream_t s) {
+    MUST(launch_short_conv(layer.conv, s));
+    chunks(s);
+  };
+  const auto all = [&](cudaStream_t s) {
+    with_conv(s);
+    MUST(launch_gated_rms_norm(layer.norm, s));
+  };
+  const auto ms = [](const auto& work) { return static_cast<double>(microseconds(work)) / 1000; };
+  std::printf("delta_net %d tokens: chunks %.4f with convolution %.4f layer %.4f ms\n", tokens, ms(chunks),
+              ms(with_conv), ms(all));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -337,6 +360,10 @@ int main(int argc, char** argv) {
   if (argc > 2 && std::strcmp(argv[1], "--once") == 0) {
     const Input in = make_input({16, 32}, {std::atoi(argv[2])}, Gates::kUsual, 1);
     Layer(in).run();
+    return 0;
+  }
+  if (argc > 2 && std::strcmp(argv[1], "--tokens") == 0) {
+    for (int i = 2; i < argc; ++i) print_parts(std::atoi(argv[i]));
     return 0;
   }
   check_accuracy({2, 4}, Gates::kUsual, "usual");

@@ -282,6 +282,10 @@ class Worker {
     __syncwarp();
     if (lane_ == 0) barrier_arrive(shared_address(&barrier));
   }
+  // The queries' place and the tile's description, once a tile: every thread for itself, which asks nothing of the warp
+  // and is an order that racecheck can follow. It holds a release to order the accesses of the thread that arrives, and
+  // no others that came to it through __syncwarp.
+  __device__ void release_queries() const { barrier_arrive(shared_address(&shared_.q_empty[worker_])); }
 
   __device__ void wait_turn() const { asm volatile("bar.sync %0, 256;" ::"r"(kFirstTurn + worker_) : "memory"); }
   __device__ void pass_turn(int worker) const {
@@ -398,7 +402,7 @@ class Worker {
       round_p();
     }
 
-    if constexpr (C::kCausal) release(shared_.q_empty[worker_]);  // the gate may come
+    if constexpr (C::kCausal) release_queries();  // the gate may come
     wait_values();
     clear_missing_values();
     start_output();
@@ -495,8 +499,7 @@ class Worker {
       }
     }
     fence_async_proxy();
-    __syncwarp();
-    release(shared_.q_empty[worker_]);
+    release_queries();
   }
 
   Shared<C>& shared_;
@@ -527,7 +530,7 @@ __global__ void __launch_bounds__(C::kThreads, 1) attention_kernel(const __grid_
     prefetch_map(&params.v);
     for (int i = 0; i < C::kWorkers; ++i) {
       barrier_init(shared_address(&shared.q_full[i]), 1);
-      barrier_init(shared_address(&shared.q_empty[i]), kWarpgroup / kWarpSize);
+      barrier_init(shared_address(&shared.q_empty[i]), kWarpgroup);
     }
     for (int i = 0; i < kStages; ++i) {
       barrier_init(shared_address(&shared.k_full[i]), 1);

@@ -310,8 +310,6 @@ __device__ void compute(Shared<kGroups>& s, const Place& place, int group) {
     wgmma_wait<0>();
     pin(state);
     pin(out);
-    __syncwarp();
-    if (lane == 0) barrier_arrive(s.used[chunk % kStages]);
 
     if (chunk > 0) barrier_wait(s.stored, chunk - 1);
 #pragma unroll
@@ -325,6 +323,9 @@ __device__ void compute(Shared<kGroups>& s, const Place& place, int group) {
     }
     __syncwarp();
     if (lane == 0) barrier_arrive(s.written);
+    // Every lane for itself: racecheck holds an arrival to order the reads of the thread that arrives, and no others
+    // that came to it through __syncwarp. Last, as nobody waits for it: what is loaded here next is three chunks away.
+    barrier_arrive(s.used[chunk % kStages]);
   }
 }
 
@@ -343,12 +344,12 @@ __device__ __forceinline__ void scan(const DeltaNetArgs& args) {
   place.chunks = (place.tokens + kChunk - 1) / kChunk;
   if (place.chunks <= 0) return;
   if (threadIdx.x == 0) {
-    constexpr int kComputeWarps = kGroups * kGroupThreads / 32;
+    constexpr int kComputeThreads = kGroups * kGroupThreads;
     for (int stage = 0; stage < kStages; ++stage) {
       barrier_init(s.loaded[stage], kGroupThreads);
-      barrier_init(s.used[stage], kComputeWarps);
+      barrier_init(s.used[stage], kComputeThreads);
     }
-    barrier_init(s.written, kComputeWarps);
+    barrier_init(s.written, kComputeThreads / 32);
     barrier_init(s.stored, kGroupThreads);
     barrier_init_done();
   }
