@@ -84,6 +84,7 @@ __global__ void __launch_bounds__(kThreads) gated_rms_norm_low_kernel(const Gate
   float most = 0;
 #pragma unroll
   for (int i = 0; i < kMostHeld; ++i) {
+    if (i * kRowsPerBlock >= args.heads) break;
     const int head = i * kRowsPerBlock + static_cast<int>(threadIdx.x) / kLanesPerHead;
     const bool idle = head >= args.heads;  // stays, for the shuffles
     const std::int64_t place = std::int64_t{idle ? 0 : head} * kDeltaNetHeadDim + feature;
