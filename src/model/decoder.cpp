@@ -8,47 +8,86 @@ namespace clef {
 
 namespace {
 
-// Calls `take` for the matrices of each part, in order; the parts' memory starts at the same place.
-template <typename Take>
-void each_part(DecoderScratch& s, const TextConfig& config, Take take) {
-  take(0, s.qkvz, config.conv_width() + config.value_width());
-  take(0, s.query, config.key_width());
-  take(0, s.key, config.key_width());
-  take(0, s.value, config.value_width());
-  take(0, s.mixed, config.value_width());
-  take(0, s.gated, config.value_width());
-  take(1, s.qgkv, 2 * config.query_width() + 2 * config.kv_width());
-  take(1, s.q, config.query_width());
-  take(1, s.attended, config.query_width());
-  take(2, s.activated, config.intermediate_size);
+DType product_input(Storage storage) { return storage == Storage::f32 ? DType::f32 : DType::f16; }
+
+// Calls `take` for the matrices of each part, in order, and `take_low` for their low parts; the parts' memory starts at
+// the same place.
+template <typename Take, typename TakeLow>
+void each_part(DecoderScratch& s, const TextConfig& config, Storage storage, Take take, TakeLow take_low) {
+  const DType input = product_input(storage), inner = storage == Storage::f16 ? DType::f16 : DType::f32;
+  const bool has_low = storage == Storage::f16_and_low;
+  take(0, s.qkvz, config.conv_width() + config.value_width(), inner);
+  take(0, s.query, config.key_width(), inner);
+  take(0, s.key, config.key_width(), inner);
+  take(0, s.value, config.value_width(), inner);
+  take(0, s.mixed, config.value_width(), inner);
+  take(0, s.gated, config.value_width(), input);
+  if (has_low) take_low(0, s.gated_low, config.value_width());
+  take(1, s.qgkv, 2 * config.query_width() + 2 * config.kv_width(), input);
+  take(1, s.q, config.query_width(), input);
+  take(1, s.attended, config.query_width(), input);
+  take(2, s.activated, config.intermediate_size, input);
+  if (has_low) take_low(2, s.activated_low, config.intermediate_size);
+  if (has_low) take(2, s.remainder, config.intermediate_size, DType::f16);
+}
+
+std::size_t low_bytes(std::int64_t tokens, std::int64_t cols) {
+  return Arena::bytes_for(tokens, low_stride(cols), DType::u8) + Arena::bytes_for(1, tokens);
+}
+LowPart take_low_part(std::int64_t tokens, std::int64_t cols, Arena& arena) {
+  LowPart low;
+  low.values = arena.take(tokens, low_stride(cols), DType::u8).col_range(0, cols);
+  low.scales = arena.take(1, tokens);
+  return low;
+}
+
+// Of the layers that are precise.
+Storage precise_storage(const Precision& precision) {
+  return precision.low_parts ? Storage::f16_and_low : Storage::f32;
+}
+Storage plain_storage(const Precision& precision) {
+  return precision.activation == DType::f32 ? Storage::f32 : Storage::f16;
 }
 
 }  // namespace
 
-std::size_t DecoderScratch::bytes(const TextConfig& config, std::int64_t tokens, DType activation) {
+std::size_t DecoderScratch::bytes(const TextConfig& config, std::int64_t tokens, Storage storage) {
   DecoderScratch unused;
   std::size_t parts[3] = {};
-  each_part(unused, config,
-            [&](int part, Tensor&, std::int64_t cols) { parts[part] += Arena::bytes_for(tokens, cols, activation); });
-  return Arena::bytes_for(tokens, config.hidden_size, activation) +
+  each_part(
+      unused, config, storage,
+      [&](int part, Tensor&, std::int64_t cols, DType dtype) { parts[part] += Arena::bytes_for(tokens, cols, dtype); },
+      [&](int part, LowPart&, std::int64_t cols) { parts[part] += low_bytes(tokens, cols); });
+  return Arena::bytes_for(tokens, config.hidden_size, product_input(storage)) +
+         (storage == Storage::f16_and_low ? low_bytes(tokens, config.hidden_size) : 0) +
          Arena::bytes_for(tokens, 2 * config.linear_num_value_heads) + std::max({parts[0], parts[1], parts[2]});
 }
 
-DecoderScratch DecoderScratch::take(const TextConfig& config, const Tensor& residual, DType activation, Arena& arena) {
+DecoderScratch DecoderScratch::take(const TextConfig& config, const Tensor& residual, Storage storage, Arena& arena) {
   const std::int64_t tokens = residual.rows;
   DecoderScratch s;
   s.residual = residual;
-  s.normed = arena.take(tokens, config.hidden_size, activation);
+  s.normed = arena.take(tokens, config.hidden_size, product_input(storage));
+  if (storage == Storage::f16_and_low) s.normed_low = take_low_part(tokens, config.hidden_size, arena);
   s.ba = arena.take(tokens, 2 * config.linear_num_value_heads);
   s.b = s.ba.col_range(0, config.linear_num_value_heads);
   s.a = s.ba.col_range(config.linear_num_value_heads, config.linear_num_value_heads);
   const std::size_t start = arena.mark();
   int part_before = 0;
-  each_part(s, config, [&](int part, Tensor& tensor, std::int64_t cols) {
+  const auto enter = [&](int part) {
     if (part != part_before) arena.rewind(start);
     part_before = part;
-    tensor = arena.take(tokens, cols, activation);
-  });
+  };
+  each_part(
+      s, config, storage,
+      [&](int part, Tensor& tensor, std::int64_t cols, DType dtype) {
+        enter(part);
+        tensor = arena.take(tokens, cols, dtype);
+      },
+      [&](int part, LowPart& low, std::int64_t cols) {
+        enter(part);
+        low = take_low_part(tokens, cols, arena);
+      });
   s.qkv = s.qkvz.col_range(0, config.conv_width());
   s.z = s.qkvz.col_range(config.conv_width(), config.value_width());
   s.q_gate = s.qgkv.col_range(0, 2 * config.query_width());
@@ -62,8 +101,11 @@ std::size_t DecoderMemory::residual_bytes(const TextConfig& config, std::int64_t
 }
 
 std::size_t DecoderMemory::bytes(const TextConfig& config, std::int64_t tokens, const Precision& precision) {
-  const DType widest = precision.precise_layers > 0 ? DType::f32 : precision.activation;
-  return residual_bytes(config, tokens) + DecoderScratch::bytes(config, tokens, widest);
+  const auto scratch = [&](Storage storage) { return DecoderScratch::bytes(config, tokens, storage); };
+  std::size_t most = scratch(plain_storage(precision));
+  // With low parts it is about as much as f32; room for both, so that a record that is run again in f32 finds it.
+  if (precision.precise_layers > 0) most = std::max({most, scratch(precise_storage(precision)), scratch(Storage::f32)});
+  return residual_bytes(config, tokens) + most;
 }
 
 DecoderMemory DecoderMemory::take(const TextConfig& config, std::int64_t tokens, const Precision& precision,
@@ -73,10 +115,10 @@ DecoderMemory DecoderMemory::take(const TextConfig& config, std::int64_t tokens,
   DecoderMemory memory;
   memory.precise_layers = precision.precise_layers;
   memory.all_rows_precise = precision.activation == DType::f32;
-  memory.rest = DecoderScratch::take(config, residual, precision.activation, arena);
+  memory.rest = DecoderScratch::take(config, residual, plain_storage(precision), arena);
   if (precision.precise_layers > 0) {
     arena.rewind(start);
-    memory.precise = DecoderScratch::take(config, residual, DType::f32, arena);
+    memory.precise = DecoderScratch::take(config, residual, precise_storage(precision), arena);
   }
   return memory;
 }
@@ -85,10 +127,12 @@ Precision precision_for(const TextConfig& config, const Device& device) {
   constexpr std::int64_t kPreciseLayers = 8, kSmallHidden = 1024;
   if (device.activation_dtype() == DType::f32) return {};
   if (!device.precise_layers() && config.hidden_size < kSmallHidden) return {};
-  return {device.activation_dtype(), device.precise_layers().value_or(kPreciseLayers)};
+  return {.activation = device.activation_dtype(),
+          .precise_layers = device.precise_layers().value_or(kPreciseLayers),
+          .low_parts = device.has_low_parts()};
 }
 
-Result<GatedDeltaNet> GatedDeltaNet::load(const DeltaNetWeights& weights, const TextConfig& config,
+Result<GatedDeltaNet> GatedDeltaNet::load(const DeltaNetWeights& weights, const TextConfig& config, bool has_low_parts,
                                           WeightLoader& loader) {
   GatedDeltaNet net;
   net.in_qkv_ = TRY(loader.matrix(weights.in_qkv));
@@ -100,6 +144,7 @@ Result<GatedDeltaNet> GatedDeltaNet::load(const DeltaNetWeights& weights, const 
   net.dt_bias_ = TRY(loader.vector(weights.dt_bias));
   net.norm_ = TRY(loader.vector(weights.norm));
   net.out_ = TRY(loader.matrix(weights.out));
+  if (has_low_parts) TRY(loader.low({net.in_qkv_, net.in_z_, net.in_b_, net.in_a_, net.out_}));
   net.key_head_dim_ = config.linear_key_head_dim;
   net.value_head_dim_ = config.linear_value_head_dim;
   net.eps_ = config.rms_norm_eps;
@@ -116,7 +161,8 @@ void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch
                        .gates = s.ba,
                        .gate_first = in_b_,
                        .gate_second = in_a_,
-                       .precise = precise});
+                       .precise = precise,
+                       .low = s.normed_low});
   pass.mark(name, "in_proj_qkv", s.qkv);
   pass.mark(name, "in_proj_z", s.z);
   pass.mark(name, "in_proj_b", s.b);
@@ -139,9 +185,10 @@ void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch
                     .cu_seqlens = batch.cu_seqlens,
                     .head_dim = key_head_dim_,
                     .value_dim = value_head_dim_});
-  pass.run(GatedRmsNorm{.y = s.gated, .x = s.mixed, .z = s.z, .gain = norm_, .eps = eps_});
+  pass.run(GatedRmsNorm{
+      .y = s.gated, .x = s.mixed, .z = s.z, .gain = norm_, .eps = eps_, .low = s.gated_low, .precise = precise});
   pass.mark(name, "gated_norm", s.gated);
-  pass.run(LinearAdd{.y = s.residual, .x = s.gated, .w = out_, .bias = {}, .precise = precise});
+  pass.run(LinearAdd{.y = s.residual, .x = s.gated, .w = out_, .bias = {}, .precise = precise, .low = s.gated_low});
 }
 
 Result<GatedAttention> GatedAttention::load(const AttentionWeights& weights, const TextConfig& config,
@@ -190,19 +237,23 @@ Result<Decoder> Decoder::load(const ModelWeights& weights, const TextConfig& con
   decoder.embed_tokens_ = TRY(loader.matrix(weights.embed_tokens));
   decoder.norm_ = TRY(loader.vector(weights.norm));
   decoder.eps_ = config.rms_norm_eps;
+  const Precision precision = precision_for(config, loader.device());
   for (const LayerWeights& from : weights.layers) {
+    const bool has_low_parts =
+        precision.low_parts && static_cast<std::int64_t>(decoder.layers_.size()) < precision.precise_layers;
     DecoderLayer layer;
     layer.name = fmt::format("layer.{}", decoder.layers_.size());
     layer.input_norm = TRY(loader.vector(from.input_norm));
     layer.post_attention_norm = TRY(loader.vector(from.post_attention_norm));
     if (const auto* delta_net = std::get_if<DeltaNetWeights>(&from.mixer)) {
-      layer.mixer = TRY(GatedDeltaNet::load(*delta_net, config, loader));
+      layer.mixer = TRY(GatedDeltaNet::load(*delta_net, config, has_low_parts, loader));
     } else {
       layer.mixer = TRY(GatedAttention::load(std::get<AttentionWeights>(from.mixer), config, loader));
     }
     layer.gate = TRY(loader.matrix(from.mlp.gate));
     layer.up = TRY(loader.matrix(from.mlp.up));
     layer.down = TRY(loader.matrix(from.mlp.down));
+    if (has_low_parts) TRY(loader.low({layer.gate, layer.up, layer.down}));
     decoder.layers_.push_back(std::move(layer));
   }
   return decoder;
@@ -220,16 +271,34 @@ void Decoder::forward(Pass& pass, const Batch& batch, const DecoderMemory& memor
     const bool is_precise = static_cast<std::int64_t>(i) < memory.precise_layers;
     const DecoderScratch& mlp = is_precise ? memory.precise : memory.rest;
     const DecoderScratch& mixer = std::holds_alternative<GatedAttention>(layer.mixer) ? memory.rest : mlp;
-    pass.run(RmsNorm{.y = mixer.normed, .x = residual, .gain = layer.input_norm, .eps = eps_});
     const Tensor precise = is_precise && !memory.all_rows_precise ? batch.schema : Tensor{};
+    pass.run(RmsNorm{.y = mixer.normed,
+                     .x = residual,
+                     .gain = layer.input_norm,
+                     .eps = eps_,
+                     .low = mixer.normed_low,
+                     .precise = precise});
     if (const auto* delta_net = std::get_if<GatedDeltaNet>(&layer.mixer)) {
       delta_net->forward(pass, batch, mixer, precise, layer.name);
     } else {
       std::get<GatedAttention>(layer.mixer).forward(pass, batch, mixer, layer.name);
     }
-    pass.run(RmsNorm{.y = mlp.normed, .x = residual, .gain = layer.post_attention_norm, .eps = eps_});
-    pass.run(LinearSwiglu{.y = mlp.activated, .x = mlp.normed, .gate = layer.gate, .up = layer.up, .precise = precise});
-    pass.run(LinearAdd{.y = residual, .x = mlp.activated, .w = layer.down, .bias = {}, .precise = precise});
+    pass.run(RmsNorm{.y = mlp.normed,
+                     .x = residual,
+                     .gain = layer.post_attention_norm,
+                     .eps = eps_,
+                     .low = mlp.normed_low,
+                     .precise = precise});
+    pass.run(LinearSwiglu{.y = mlp.activated,
+                          .x = mlp.normed,
+                          .gate = layer.gate,
+                          .up = layer.up,
+                          .precise = precise,
+                          .low = mlp.normed_low,
+                          .y_low = mlp.activated_low,
+                          .remainder = mlp.remainder});
+    pass.run(LinearAdd{
+        .y = residual, .x = mlp.activated, .w = layer.down, .bias = {}, .precise = precise, .low = mlp.activated_low});
     pass.mark(layer.name, {}, residual);
   }
   pass.run(RmsNorm{.y = residual, .x = residual, .gain = norm_, .eps = eps_});  // in f32: the head wants it so

@@ -18,19 +18,24 @@ namespace clef {
 // How activations are stored between the products of a layer. What is rounded to FP16 in the first layers grows through
 // all the others: at the size of Clef-Flash the first layer alone accounts for four fifths of the error's square, and
 // the first eight for nearly all. And it matters in the rows of questions and options: there alone the products of
-// these layers read f32 (docs/accuracy.md).
+// these layers read more than f16 (docs/accuracy.md).
 struct Precision {
   DType activation = DType::f32;
-  std::int64_t precise_layers = 0;  // of which Gated DeltaNet and MLP keep f32; attention hardly matters
+  std::int64_t precise_layers = 0;  // of which Gated DeltaNet and MLP are precise; attention hardly matters
+  bool low_parts = false;           // what those layers' products read is f16 with a low part, not f32
 };
 // f16 with eight precise layers, where the device likes f16 and was not told otherwise. A small model is f32
 // throughout: its products are not what takes the time.
 Precision precision_for(const TextConfig& config, const Device& device);
 
+// Of a layer's activations. f16_and_low: what products read is f16 with a low part, and Gated DeltaNet works in f32.
+enum class Storage { f32, f16, f16_and_low };
+
 // Activations of one layer, of the type asked for where no other stands; what only one sublayer needs shares memory.
 struct DecoderScratch {
   Tensor residual;  // [tokens, hidden]  f32
   Tensor normed;    // [tokens, hidden]
+  LowPart normed_low, gated_low, activated_low;
   // Gated DeltaNet
   Tensor qkvz;        // [tokens, conv_width + value_width], straight from the products
   Tensor qkv, z;      // its columns
@@ -47,10 +52,11 @@ struct DecoderScratch {
   Tensor q, attended;  // [tokens, query_width]
   // MLP
   Tensor activated;  // [tokens, intermediate]
+  Tensor remainder;  // [tokens, intermediate]  f16, where activated has a low part
 
   // Without the residual, which outlives the layers.
-  static std::size_t bytes(const TextConfig& config, std::int64_t tokens, DType activation);
-  static DecoderScratch take(const TextConfig& config, const Tensor& residual, DType activation, Arena& arena);
+  static std::size_t bytes(const TextConfig& config, std::int64_t tokens, Storage storage);
+  static DecoderScratch take(const TextConfig& config, const Tensor& residual, Storage storage, Arena& arena);
 };
 
 // The memory of one forward pass over the backbone. The residual comes first; what follows it is free until the first
@@ -58,7 +64,7 @@ struct DecoderScratch {
 struct DecoderMemory {
   DecoderScratch precise, rest;  // in the same place: a layer keeps nothing for the next but the residual
   std::int64_t precise_layers = 0;
-  bool all_rows_precise = true;  // in those layers; else the schema's alone multiply f32 inputs
+  bool all_rows_precise = true;  // in those layers; else the schema's alone
   Tensor residual() const { return rest.residual; }
 
   static std::size_t bytes(const TextConfig& config, std::int64_t tokens, const Precision& precision);
@@ -68,7 +74,8 @@ struct DecoderMemory {
 
 class GatedDeltaNet {
  public:
-  static Result<GatedDeltaNet> load(const DeltaNetWeights& weights, const TextConfig& config, WeightLoader& loader);
+  static Result<GatedDeltaNet> load(const DeltaNetWeights& weights, const TextConfig& config, bool has_low_parts,
+                                    WeightLoader& loader);
   // residual += out_proj(delta net(normed)); `precise` is for the products
   void forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const Tensor& precise,
                const std::string& name) const;

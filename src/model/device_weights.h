@@ -1,6 +1,8 @@
 // Hands weights to a device, in the forms the model's parts keep them.
 #pragma once
 
+#include <initializer_list>
+
 #include "base/result.h"
 #include "model/arena.h"
 #include "model/weights.h"
@@ -19,8 +21,14 @@ struct DeviceNorm {
 class WeightLoader {
  public:
   explicit WeightLoader(Device& device) : device_(device), tables_(device) {}
+  const Device& device() const { return device_; }
   Result<Tensor> matrix(const MappedMatrix& matrix) {
     return device_.adopt(matrix.bytes, Tensor{.rows = matrix.rows, .cols = matrix.cols, .dtype = matrix.dtype});
+  }
+  // These will meet inputs with a low part; in the order in which they were made.
+  Status low(std::initializer_list<Tensor> matrices) {
+    for (const Tensor& matrix : matrices) TRY(device_.adopt_low(matrix));
+    return {};
   }
   Result<Tensor> vector(const std::vector<float>& values) {
     return tables_.floats(values, static_cast<std::int64_t>(values.size()));

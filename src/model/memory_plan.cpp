@@ -23,6 +23,7 @@ class CountingDevice final : public Device {
   std::string name() const override { return real_.name(); }
   DType activation_dtype() const override { return real_.activation_dtype(); }
   std::optional<std::int64_t> precise_layers() const override { return real_.precise_layers(); }
+  bool has_low_parts() const override { return real_.has_low_parts(); }
 
   Result<std::unique_ptr<Buffer>> allocate(std::size_t bytes) override {
     return std::unique_ptr<Buffer>(std::make_unique<CountedBuffer>(bytes, *this));
@@ -33,6 +34,10 @@ class CountingDevice final : public Device {
     tensor.buffer = &weight_;
     tensor.stride = shape.cols;
     return tensor;
+  }
+  Status adopt_low(const Tensor& weight) override {
+    weights_ += real_.adopted_low_bytes(weight);
+    return {};
   }
   Status upload(const Tensor& /*to*/, std::span<const std::byte> /*bytes*/) override { return {}; }
   Status download(std::span<std::byte> bytes, const Tensor& /*from*/) override {

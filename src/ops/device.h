@@ -36,10 +36,15 @@ class Device {
   // In how many of a model's first layers they are f32 all the same, for accuracy. None: as many as the model likes.
   virtual std::optional<std::int64_t> precise_layers() const { return std::nullopt; }
 
+  // Whether its products would rather take those layers' activations as f16 with a low part (ops/low_part.h).
+  virtual bool has_low_parts() const { return false; }
+
   // None where nobody can tell.
   virtual std::optional<DeviceMemory> memory() const { return std::nullopt; }
   // What adopt() will take for a weight of this shape, beside its mapping.
   virtual std::size_t adopted_bytes(const Tensor& /*shape*/) const { return 0; }
+  // What adopt_low() will take.
+  virtual std::size_t adopted_low_bytes(const Tensor& /*weight*/) const { return 0; }
   // So many bytes of weights will be adopted: room for all of them may be taken at once.
   virtual void expect_weights(std::size_t /*bytes*/) {}
   // A pass that computes nothing: it raises `bytes` to what its ops would take beside their tensors. The tensors need
@@ -52,6 +57,10 @@ class Device {
   // Gives a weight in mapped host memory this machine's own form, once. `shape` holds rows, cols and dtype. The mapping
   // must outlive the device: a machine that can read it in place makes no copy.
   virtual Result<Tensor> adopt(std::span<const std::byte> mapped, const Tensor& shape) = 0;
+
+  // Prepares a weight that was adopted for inputs with a low part. Those that are so prepared one after another stay
+  // together, as adopted ones do.
+  virtual Status adopt_low(const Tensor& /*weight*/) { return {}; }
 
   // Copies between the host, row by row without gaps, and a tensor. bytes.size() is rows * cols elements. A download
   // waits for what the device was given to do.

@@ -14,10 +14,6 @@ bool fits(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias)
          is_optional_vector(bias, w.rows);
 }
 
-bool marks_rows(const Tensor& precise, const Tensor& x) {
-  return !precise || (precise.dtype == DType::i32 && precise.rows == 1 && precise.cols == x.rows);
-}
-
 // Whether y's columns are the products of x with these weights, side by side.
 bool side_by_side(const Tensor& y, const Tensor& x, const std::vector<Tensor>& weights) {
   std::int64_t columns = 0;
@@ -28,10 +24,24 @@ bool side_by_side(const Tensor& y, const Tensor& x, const std::vector<Tensor>& w
   return columns == y.cols;
 }
 
-double product(const Tensor& x, const Tensor& w, const Tensor& bias, std::int64_t row, std::int64_t n) {
+// What `precise` and `low` say fits x.
+bool fits_rows(const Tensor& precise, const LowIn& low, const Tensor& x) {
+  return marks_rows(precise, x) && is_optional_low_part(low, x);
+}
+
+double product(const Tensor& x, const Tensor& w, const Tensor& bias, std::int64_t row, std::int64_t n,
+               const LowIn& low = {}) {
   double sum = bias ? definition::at(bias, 0, n) : 0.0;
-  for (std::int64_t k = 0; k < x.cols; ++k) sum += definition::at(x, row, k) * definition::at(w, n, k);
+  for (std::int64_t k = 0; k < x.cols; ++k) {
+    sum += (definition::at(x, row, k) + definition::low_at(low, row, k)) * definition::at(w, n, k);
+  }
   return sum;
+}
+
+void define_product(const Tensor& y, const Tensor& x, const LowIn& low, const Tensor& w) {
+  for (std::int64_t r = 0; r < y.rows; ++r) {
+    for (std::int64_t n = 0; n < y.cols; ++n) definition::put(y, r, n, product(x, w, {}, r, n, low));
+  }
 }
 
 double gelu(double x, Gelu kind) {
@@ -44,17 +54,18 @@ double gelu(double x, Gelu kind) {
 
 bool valid(const Linear& op) { return fits(op.y, op.x, op.w, op.bias); }
 bool valid(const Projections& op) {
-  if (!op.y || !side_by_side(op.y, op.x, parts(op)) || !marks_rows(op.precise, op.x)) return false;
+  if (!op.y || !side_by_side(op.y, op.x, parts(op)) || !fits_rows(op.precise, op.low, op.x)) return false;
   if (!op.gates) return !op.gate_first && !op.gate_second;
   return op.gates.dtype == DType::f32 && side_by_side(op.gates, op.x, gate_parts(op));
 }
 bool valid(const LinearAdd& op) {
-  return op.y.dtype == DType::f32 && fits(op.y, op.x, op.w, op.bias) && marks_rows(op.precise, op.x);
+  return op.y.dtype == DType::f32 && fits(op.y, op.x, op.w, op.bias) && fits_rows(op.precise, op.low, op.x);
 }
 bool valid(const LinearGelu& op) { return op.y.dtype == op.x.dtype && fits(op.y, op.x, op.w, op.bias); }
 bool valid(const LinearSwiglu& op) {
   return op.y.dtype == op.x.dtype && fits(op.y, op.x, op.gate, {}) && fits(op.y, op.x, op.up, {}) &&
-         op.gate.dtype == op.up.dtype && marks_rows(op.precise, op.x);
+         op.gate.dtype == op.up.dtype && fits_rows(op.precise, op.low, op.x) && is_optional_low_part(op.y_low, op.y) &&
+         (!op.y_low || (op.low && is_matrix(op.remainder, op.y.rows, op.y.cols, DType::f16)));
 }
 
 std::vector<Tensor> parts(const Projections& op) {
@@ -78,7 +89,7 @@ void define(const Projections& op) {
   const auto side_by_side = [&](const Tensor& y, const std::vector<Tensor>& weights) {
     std::int64_t columns = 0;
     for (const Tensor& w : weights) {
-      define(Linear{.y = y.col_range(columns, w.rows), .x = op.x, .w = w, .bias = {}});
+      define_product(y.col_range(columns, w.rows), op.x, op.low, w);
       columns += w.rows;
     }
   };
@@ -89,16 +100,19 @@ void define(const Projections& op) {
 void define(const LinearAdd& op) {
   for (std::int64_t r = 0; r < op.y.rows; ++r) {
     for (std::int64_t n = 0; n < op.y.cols; ++n) {
-      definition::put(op.y, r, n, definition::at(op.y, r, n) + product(op.x, op.w, op.bias, r, n));
+      definition::put(op.y, r, n, definition::at(op.y, r, n) + product(op.x, op.w, op.bias, r, n, op.low));
     }
   }
 }
 
 void define(const LinearSwiglu& op) {
+  std::vector<double> row(static_cast<std::size_t>(op.y.cols));
   for (std::int64_t r = 0; r < op.y.rows; ++r) {
     for (std::int64_t n = 0; n < op.y.cols; ++n) {
-      definition::put(op.y, r, n, definition::silu(product(op.x, op.gate, {}, r, n)) * product(op.x, op.up, {}, r, n));
+      const double gate = product(op.x, op.gate, {}, r, n, op.low), up = product(op.x, op.up, {}, r, n, op.low);
+      row[static_cast<std::size_t>(n)] = definition::silu(gate) * up;
     }
+    definition::put_row(op.y, op.y_low, op.precise, r, row);
   }
 }
 

@@ -6,12 +6,13 @@
 #include <tuple>
 #include <vector>
 
-#include "ops/io.h"
+#include "ops/low_part.h"
 
 namespace clef {
 
 // Where `precise` [1, rows] i32 is there, rows that it marks with 0 matter less: a machine whose own activations are
-// f16 may round their x to it. Without it all rows of an f32 x are taken as they are. Where `items` is set, the rows
+// f16 may round their x to it. Without it all rows of an f32 x are taken as they are. Where `low` is there, x stands
+// for the sum of both; the weights are then ones that adopt_low() was told of (Device). Where `items` is set, the rows
 // are questions or options. They are few, and a machine may sum them in another order than rows of tokens; the order
 // still does not depend on their number.
 
@@ -39,7 +40,10 @@ struct Projections {
   Out gates = {};                        // [rows, gate_first.rows + gate_second.rows]  f32, or none
   In gate_first = {}, gate_second = {};  // [n_i, k]  weights, or none
   In precise = {};                       // [1, rows]  i32, or none
-  auto tensors() const { return std::tie(y, x, first, second, third, gates, gate_first, gate_second, precise); }
+  LowIn low = {};                        // of x, or none
+  auto tensors() const {
+    return std::tie(y, x, first, second, third, gates, gate_first, gate_second, precise, low.values, low.scales);
+  }
 };
 bool valid(const Projections& op);
 std::vector<Tensor> parts(const Projections& op);       // its weights, in the order of y's columns
@@ -55,7 +59,8 @@ struct LinearAdd {
   In bias;  // [1, n]     f32, or none
   bool items = false;
   In precise = {};  // [1, rows]  i32, or none
-  auto tensors() const { return std::tie(y, x, w, bias, precise); }
+  LowIn low = {};   // of x, or none
+  auto tensors() const { return std::tie(y, x, w, bias, precise, low.values, low.scales); }
 };
 bool valid(const LinearAdd& op);
 void define(const LinearAdd& op);
@@ -63,12 +68,17 @@ void define(const LinearAdd& op);
 // y = silu(x * gate^T) * (x * up^T)      Source: Qwen3_5MLP.
 struct LinearSwiglu {
   static constexpr std::string_view name = "linear_swiglu";
-  Out y;            // [rows, n]  activation
-  In x;             // [rows, k]  activation
-  In gate;          // [n, k]     a weight
-  In up;            // [n, k]     a weight
-  In precise = {};  // [1, rows]  i32, or none
-  auto tensors() const { return std::tie(y, x, gate, up, precise); }
+  Out y;               // [rows, n]  activation
+  In x;                // [rows, k]  activation
+  In gate;             // [n, k]     a weight
+  In up;               // [n, k]     a weight
+  In precise = {};     // [1, rows]  i32, or none
+  LowIn low = {};      // of x, or none
+  LowOut y_low = {};   // of y, or none; only with that of x
+  Out remainder = {};  // [rows, n]  f16, with y_low: memory that it is made in
+  auto tensors() const {
+    return std::tie(y, x, gate, up, precise, low.values, low.scales, y_low.values, y_low.scales, remainder);
+  }
 };
 bool valid(const LinearSwiglu& op);
 void define(const LinearSwiglu& op);

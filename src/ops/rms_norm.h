@@ -3,7 +3,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "ops/io.h"
+#include "ops/low_part.h"
 
 namespace clef {
 
@@ -14,7 +14,9 @@ struct RmsNorm {
   In x;     // [rows, n]  f32, the residual stream
   In gain;  // [1, n]     f32, 1 + w, added once at load
   float eps = 0;
-  auto tensors() const { return std::tie(y, x, gain); }
+  LowOut low = {};  // of y, or none; of the rows that `precise` marks
+  In precise = {};  // [1, rows]  i32, or none
+  auto tensors() const { return std::tie(y, x, gain, low.values, low.scales, precise); }
 };
 bool valid(const RmsNorm& op);
 void define(const RmsNorm& op);
@@ -24,11 +26,13 @@ void define(const RmsNorm& op);
 struct GatedRmsNorm {
   static constexpr std::string_view name = "gated_rms_norm";
   Out y;    // [tokens, heads * n]  activation
-  In x;     // [tokens, heads * n]  activation
-  In z;     // [tokens, heads * n]  activation
+  In x;     // [tokens, heads * n]  activation; f32 where there is a low part
+  In z;     // [tokens, heads * n]  as x
   In gain;  // [1, n]               f32, shared by the heads
   float eps = 0;
-  auto tensors() const { return std::tie(y, x, z, gain); }
+  LowOut low = {};  // of y, or none; of the rows that `precise` marks
+  In precise = {};  // [1, tokens]  i32, or none
+  auto tensors() const { return std::tie(y, x, z, gain, low.values, low.scales, precise); }
 };
 bool valid(const GatedRmsNorm& op);
 void define(const GatedRmsNorm& op);

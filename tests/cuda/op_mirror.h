@@ -56,7 +56,8 @@ inline std::vector<double> written_values(const Op& op) {
   return values;
 }
 
-// The host's buffers on a device: BF16 ones are weights and are adopted, others are copied as they are.
+// The host's buffers on a device: BF16 ones are weights and are adopted, for inputs with a low part too; others are
+// copied as they are.
 class OpMirror {
  public:
   explicit OpMirror(Device& device) : device_(device) {}
@@ -75,6 +76,8 @@ class OpMirror {
     };
     std::visit([&](auto& o) { std::apply([&](const auto&... t) { (move(t), ...); }, o.tensors()); }, sent);
     if (!status) return std::move(status).error();
+    for (const Tensor& weight : weights_) TRY(device_.adopt_low(weight));
+    weights_.clear();
     return sent;
   }
 
@@ -91,7 +94,9 @@ class OpMirror {
     Tensor there = tensor;
     if (tensor.dtype == DType::bf16) {
       const std::size_t bytes = static_cast<std::size_t>(tensor.rows * tensor.cols) * sizeof(std::uint16_t);
-      return device_.adopt({tensor.address(), bytes}, {.rows = tensor.rows, .cols = tensor.cols, .dtype = DType::bf16});
+      weights_.push_back(TRY(
+          device_.adopt({tensor.address(), bytes}, {.rows = tensor.rows, .cols = tensor.cols, .dtype = DType::bf16})));
+      return weights_.back();
     }
     std::unique_ptr<Buffer>& buffer = buffers_[tensor.buffer];
     if (buffer == nullptr) {
@@ -109,6 +114,7 @@ class OpMirror {
 
   Device& device_;
   std::map<Buffer*, std::unique_ptr<Buffer>> buffers_;
+  std::vector<Tensor> weights_;  // that were adopted; those of one op stay together
 };
 
 struct OpError {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "model/network.h"
 #include "support/golden.h"
@@ -20,16 +21,21 @@ class Idle final : public Pass {
   void encode(const Op& /*op*/) override {}
 };
 
-// Eight bytes a weight, 1000 beside the ops of a pass.
+// Eight bytes a weight, three where it may meet a low part, 1000 beside the ops of a pass.
 class Ledger final : public Device {
  public:
-  Ledger(DType activation, std::optional<std::int64_t> precise) : activation_(activation), precise_(precise) {}
+  Ledger(DType activation, std::optional<std::int64_t> precise, bool has_low_parts = false)
+      : activation_(activation), precise_(precise), has_low_parts_(has_low_parts) {}
   std::string name() const override { return "ledger"; }
   DType activation_dtype() const override { return activation_; }
   std::optional<std::int64_t> precise_layers() const override { return precise_; }
+  bool has_low_parts() const override { return has_low_parts_; }
   std::optional<DeviceMemory> memory() const override { return stated; }
   std::size_t adopted_bytes(const Tensor& shape) const override {
     return 8 * static_cast<std::size_t>(shape.rows * shape.cols);
+  }
+  std::size_t adopted_low_bytes(const Tensor& weight) const override {
+    return 3 * static_cast<std::size_t>(weight.rows * weight.cols);
   }
   std::unique_ptr<Pass> rehearse(std::size_t& bytes) override {
     bytes = std::max<std::size_t>(bytes, 1000);
@@ -48,6 +54,10 @@ class Ledger final : public Device {
     tensor.stride = shape.cols;
     return tensor;
   }
+  Status adopt_low(const Tensor& weight) override {
+    low_weights += adopted_low_bytes(weight);
+    return {};
+  }
   Status upload(const Tensor& /*to*/, std::span<const std::byte> /*bytes*/) override { return {}; }
   Status download(std::span<std::byte> bytes, const Tensor& /*from*/) override {
     std::memset(bytes.data(), fill, bytes.size());
@@ -55,7 +65,7 @@ class Ledger final : public Device {
   }
   std::unique_ptr<Pass> begin() override { return std::make_unique<Idle>(); }
 
-  std::size_t weights = 0, held = 0, most = 0;
+  std::size_t weights = 0, low_weights = 0, held = 0, most = 0;
   int fill = 0;  // of every byte that is read back
   std::optional<DeviceMemory> stated;
 
@@ -68,6 +78,7 @@ class Ledger final : public Device {
   Buffer nothing_{nullptr, 0};
   DType activation_;
   std::optional<std::int64_t> precise_;
+  bool has_low_parts_;
 };
 
 struct Taken {
@@ -76,7 +87,7 @@ struct Taken {
 
 // `fill` 0xff makes every logit NaN, and so has a record run again in f32.
 Taken take(const ModelFile& file, const Ledger& like, const EncodedRecord& record, int fill = 0) {
-  Ledger ledger(like.activation_dtype(), like.precise_layers());
+  Ledger ledger(like.activation_dtype(), like.precise_layers(), like.has_low_parts());
   ledger.fill = fill;
   auto network = Network::load(file, ledger);
   if (!network) throw std::runtime_error(network.error().message);
@@ -84,7 +95,7 @@ Taken take(const ModelFile& file, const Ledger& like, const EncodedRecord& recor
   const EncodedRecord* const records[] = {&record};
   const auto decisions = (*network)->run(records);
   if (!decisions) throw std::runtime_error(decisions.error().message);
-  return {.weights = ledger.weights, .tables = tables, .activations = ledger.most - tables};
+  return {.weights = ledger.weights + ledger.low_weights, .tables = tables, .activations = ledger.most - tables};
 }
 
 EncodedRecord with_question(std::int64_t tokens) {
@@ -121,7 +132,7 @@ class MemoryPlanTest : public ::testing::Test {
 TEST_F(MemoryPlanTest, IsWhatTheFullestPassTakes) {
   file.config.vision.reset();
   for (const std::int64_t tokens : {1, 100, 1000, 5000}) {
-    Ledger ledger(DType::f16, 4);
+    Ledger ledger(DType::f16, 4, tokens != 1000);
     const auto plan = plan_memory(file, ledger, tokens);
     ASSERT_TRUE(plan) << plan.error().message;
     const Taken taken = take(file, ledger, fullest_record(tokens));
@@ -136,9 +147,9 @@ TEST_F(MemoryPlanTest, IsWhatTheFullestPassTakes) {
 
 TEST_F(MemoryPlanTest, CoversTextAndPicturesInEveryPrecision) {
   constexpr std::int64_t kTokens = 1200;
-  for (const std::int64_t precise : {0, 4}) {
+  for (const auto& [precise, has_low_parts] : {std::pair(0, false), std::pair(4, false), std::pair(4, true)}) {
     for (const DType activation : {DType::f16, DType::f32}) {
-      Ledger ledger(activation, precise);
+      Ledger ledger(activation, precise, has_low_parts);
       const auto plan = plan_memory(file, ledger, kTokens);
       ASSERT_TRUE(plan) << plan.error().message;
       for (const int fill : {0, 0xff}) {
@@ -147,6 +158,23 @@ TEST_F(MemoryPlanTest, CoversTextAndPicturesInEveryPrecision) {
       }
     }
   }
+}
+
+// Those of Gated DeltaNet and of the MLP, in the precise layers alone.
+TEST_F(MemoryPlanTest, CountsTheWeightsThatMeetALowPart) {
+  const auto low_bytes = [&](std::int64_t precise, bool has_low_parts) {
+    Ledger with(DType::f16, precise, has_low_parts), without(DType::f16, 0);
+    const auto plan = plan_memory(file, with, 100), plain = plan_memory(file, without, 100);
+    EXPECT_TRUE(plan && plain);
+    return plan->weights - plain->weights;
+  };
+  const TextConfig& config = file.config.text;
+  const std::int64_t mlp = 3 * config.intermediate_size * config.hidden_size;
+  const std::int64_t mixer =
+      (config.conv_width() + 2 * config.value_width() + 2 * config.linear_num_value_heads) * config.hidden_size;
+  EXPECT_EQ(low_bytes(4, false), 0U);
+  EXPECT_EQ(low_bytes(0, true), 0U);
+  EXPECT_EQ(low_bytes(1, true), static_cast<std::size_t>(3 * (mlp + mixer)));
 }
 
 TEST_F(MemoryPlanTest, GrowsWithTheTokens) {

@@ -35,7 +35,10 @@ class Workspace {
 struct WeightBuffer final : Buffer {
   WeightBuffer(void* data, std::size_t bytes, float scale_) : Buffer(data, bytes), scale(scale_) {}
   float scale;
+  std::uint8_t* low = nullptr;  // the weight times 2^kLowWeightExponent as E4M3, for inputs with a low part; or none
 };
+// The weights of a trained layer lie in [2^-15, 0.875], where E4M3 then has all its four bits.
+inline constexpr int kLowWeightExponent = 9;
 
 struct Context {
   explicit Context(cudaStream_t stream_)
@@ -62,5 +65,6 @@ T* Workspace::get(std::int64_t count, Context& context) {
 }
 
 inline float scale_of(const Tensor& weight) { return static_cast<const WeightBuffer*>(weight.buffer)->scale; }
+inline std::uint8_t* low_of(const Tensor& weight) { return static_cast<const WeightBuffer*>(weight.buffer)->low; }
 
 }  // namespace clef::cuda

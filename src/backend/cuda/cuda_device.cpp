@@ -133,11 +133,15 @@ class CudaDevice final : public Device {
   std::string name() const override { return name_; }
   std::string notes() const override {
     const cuda::UploadReport& report = upload_->report();
-    return fmt::format("{:.2f} GB of weights as FP16; {} of {} values rounded", static_cast<double>(report.bytes) / 1e9,
-                       report.rounded, report.values);
+    std::string text = fmt::format("{:.2f} GB of weights as FP16; {} of {} values rounded",
+                                   static_cast<double>(report.bytes) / 1e9, report.rounded, report.values);
+    if (report.low_bytes > 0) text += fmt::format("; {:.2f} GB as E4M3", static_cast<double>(report.low_bytes) / 1e9);
+    return text;
   }
   DType activation_dtype() const override { return options_.activation; }
   std::optional<std::int64_t> precise_layers() const override { return options_.precise_layers; }
+  // Where the products are our own.
+  bool has_low_parts() const override { return context_->is_hopper && options_.activation == DType::f16; }
 
   std::optional<DeviceMemory> memory() const override {
     DeviceMemory memory{.free_bytes = 0, .total_bytes = 0, .is_firm = true};
@@ -145,6 +149,9 @@ class CudaDevice final : public Device {
     return memory;
   }
   std::size_t adopted_bytes(const Tensor& shape) const override { return cuda::WeightUpload::placed_bytes(shape); }
+  std::size_t adopted_low_bytes(const Tensor& weight) const override {
+    return cuda::WeightUpload::placed_low_bytes(weight);
+  }
   void expect_weights(std::size_t bytes) override { upload_->expect(bytes); }
   std::unique_ptr<Pass> rehearse(std::size_t& bytes) override { return cuda::rehearse(bytes, context_->is_hopper); }
 
@@ -166,6 +173,11 @@ class CudaDevice final : public Device {
   Result<Tensor> adopt(std::span<const std::byte> mapped, const Tensor& shape) override {
     TRY(make_current());
     return upload_->adopt(mapped, shape);
+  }
+
+  Status adopt_low(const Tensor& weight) override {
+    TRY(make_current());
+    return upload_->adopt_low(weight);
   }
 
   Status upload(const Tensor& to, std::span<const std::byte> bytes) override {

@@ -51,4 +51,20 @@ struct GatedRmsNormF32Args {
 };
 cudaError_t launch_gated_rms_norm_f32(const GatedRmsNormF32Args& args, cudaStream_t stream);
 
+// The same, stored as f16 with a low part (ops/low_part.h).
+struct GatedRmsNormLowArgs {
+  __half* y = nullptr;          // [tokens, heads * head_dim]
+  const float* x = nullptr;     // [tokens, heads * head_dim]
+  const float* z = nullptr;     // [tokens, heads * head_dim], rows z_stride apart
+  std::int64_t z_stride = 0;    // a multiple of 4
+  const float* gain = nullptr;  // [head_dim]
+  float eps = 0;
+  int tokens = 0, heads = 0;
+  std::uint8_t* low = nullptr;  // [tokens, heads * head_dim], rows low_stride apart, a multiple of 8
+  std::int64_t low_stride = 0;
+  float* low_scales = nullptr;   // [tokens]
+  const int* precise = nullptr;  // [tokens] or none
+};
+cudaError_t launch_gated_rms_norm_low(const GatedRmsNormLowArgs& args, cudaStream_t stream);
+
 }  // namespace clef::cuda

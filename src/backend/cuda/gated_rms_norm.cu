@@ -1,6 +1,6 @@
 // GatedRmsNorm over heads of 128 features.
 // Arithmetic: f32; squares eight a lane in order, then a butterfly of 16 lanes.
-// Schedule:   sixteen lanes a head of a token.
+// Schedule:   sixteen lanes a head of a token; with a low part, a block a token.
 // Bound:      memory, 6 bytes a feature, 12 of f32.
 #include <limits>
 #include <type_traits>
@@ -9,6 +9,7 @@
 #include "backend/cuda/delta_net_common.cuh"
 #include "backend/cuda/delta_net_f32.h"
 #include "backend/cuda/launch.h"
+#include "backend/cuda/low_part.cuh"
 
 namespace clef::cuda {
 namespace {
@@ -68,6 +69,57 @@ __global__ void __launch_bounds__(kThreads) gated_rms_norm_kernel(const Args arg
   if (!idle) store_bits(args.y + place, y);
 }
 
+// A block a token, which holds its heads: the low part's scale is the whole row's.
+constexpr int kMostHeld = 4;  // eights of features a thread: rows up to 8,192 wide
+
+__global__ void __launch_bounds__(kThreads) gated_rms_norm_low_kernel(const GatedRmsNormLowArgs args) {
+  let_next_start();
+  wait_for_inputs();
+  const std::int64_t token = blockIdx.x, width = std::int64_t{args.heads} * kDeltaNetHeadDim;
+  const LowRows low{args.low, args.low_stride, args.low_scales, args.precise, args.tokens};
+  const LowRow kind = low_row<kThreads>(low, token);
+  const int feature = static_cast<int>(threadIdx.x) % kLanesPerHead * kFeaturesPerLane;
+  float gain[kFeaturesPerLane], held[kMostHeld][kFeaturesPerLane];
+  unpack8(load_bits(args.gain + feature), gain);
+  float most = 0;
+#pragma unroll
+  for (int i = 0; i < kMostHeld; ++i) {
+    if (i * kRowsPerBlock >= args.heads) break;
+    const int head = i * kRowsPerBlock + static_cast<int>(threadIdx.x) / kLanesPerHead;
+    const bool idle = head >= args.heads;  // stays, for the shuffles
+    const std::int64_t place = std::int64_t{idle ? 0 : head} * kDeltaNetHeadDim + feature;
+    float z[kFeaturesPerLane];
+    unpack8(load_bits(args.x + token * width + place), held[i]);
+    unpack8(load_bits(args.z + token * args.z_stride + place), z);
+    gated_rms_norm<float>(held[i], z, gain, args.eps);
+    if (idle) continue;
+    Bits8<__half> y;
+    pack8(held[i], y);
+    store_bits(args.y + token * width + place, y);
+#pragma unroll
+    for (float& x : held[i]) {
+      x = lost_by_half(x);
+      most = fmaxf(most, fabsf(x));
+    }
+  }
+  if (kind == LowRow::none) return;
+  const LowScale by = low_scale(kind == LowRow::values ? block_max<kThreads>(most) : 0.0F);
+  if (threadIdx.x == 0) low.scales[token] = by.scale;
+#pragma unroll
+  for (int i = 0; i < kMostHeld; ++i) {
+    const int head = i * kRowsPerBlock + static_cast<int>(threadIdx.x) / kLanesPerHead;
+    if (head >= args.heads) continue;
+    const float(&x)[kFeaturesPerLane] = held[i];
+    const auto bytes = [&](int first) {
+      return by.factor == 0 ? 0
+                            : low_bytes(x[first] * by.factor, x[first + 1] * by.factor, x[first + 2] * by.factor,
+                                        x[first + 3] * by.factor);
+    };
+    *reinterpret_cast<uint2*>(low.values + token * low.stride + head * kDeltaNetHeadDim + feature) =
+        make_uint2(bytes(0), bytes(4));
+  }
+}
+
 template <typename Args>
 cudaError_t launch(const Args& args, cudaStream_t stream) {
   constexpr std::int64_t kAligned = 16 / sizeof(Activation<Args>);
@@ -83,6 +135,13 @@ cudaError_t launch(const Args& args, cudaStream_t stream) {
 cudaError_t launch_gated_rms_norm(const GatedRmsNormArgs& args, cudaStream_t stream) { return launch(args, stream); }
 cudaError_t launch_gated_rms_norm_f32(const GatedRmsNormF32Args& args, cudaStream_t stream) {
   return launch(args, stream);
+}
+cudaError_t launch_gated_rms_norm_low(const GatedRmsNormLowArgs& args, cudaStream_t stream) {
+  if (args.tokens == 0) return cudaSuccess;
+  if (args.z_stride % 4 != 0 || args.low_stride % kFeaturesPerLane != 0 || args.heads > kMostHeld * kRowsPerBlock) {
+    return cudaErrorInvalidValue;
+  }
+  return Launch(static_cast<unsigned>(args.tokens), kThreads, 0, stream).run(gated_rms_norm_low_kernel, args);
 }
 
 }  // namespace clef::cuda

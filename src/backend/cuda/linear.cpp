@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "backend/cuda/few_rows.h"
@@ -23,6 +24,11 @@ void launch_columns(const ProductOp& op, ProductArgs args, const Tensor& w, cons
                     Context& context) {
   args.w = reinterpret_cast<const __half*>(w.address());
   args.alpha = scale_of(w) * op.alpha;
+  if (op.low) {
+    args.w_low = low_of(w);
+    args.w_low_stride = low_stride(w.cols);
+    args.low_alpha = std::ldexp(1.0F / scale_of(w), -kLowWeightExponent);
+  }
   args.columns = w.rows - args.gate_columns;
   args.y = y.address() + column * static_cast<std::int64_t>(size_of(y.dtype));
   args.y_stride = y.stride;
@@ -37,6 +43,7 @@ void launch(const ProductOp& op, ProductArgs args, Context& context) {
   args.follow = op.follow;
   if (op.follow == Follow::swiglu) {
     args.w_up = reinterpret_cast<const __half*>(op.weights[1].address());
+    args.w_up_low = low_of(op.weights[1]);
     CHECK(scale_of(op.weights[0]) == scale_of(op.weights[1]));
     return launch_columns(op, args, op.weights[0], op.y, 0, context);
   }
@@ -67,7 +74,20 @@ void run_hopper(ProductOp op, Context& context) {
     return follow_in_place(op.y, gelu, context);
   }
   if (op.x.dtype == DType::f16) {
-    return launch(op, {.x = reinterpret_cast<const __half*>(op.x.address()), .x_stride = op.x.stride}, context);
+    ProductArgs args{.x = reinterpret_cast<const __half*>(op.x.address()), .x_stride = op.x.stride};
+    if (op.low) {
+      args.precise = op.precise ? reinterpret_cast<const int*>(op.precise.address()) : nullptr;
+      args.low = reinterpret_cast<const std::uint8_t*>(op.low.values.address());
+      args.low_stride = op.low.values.stride;
+      args.low_scales = floats(op.low.scales);
+    }
+    if (op.y_low) {
+      args.remainder = reinterpret_cast<__half*>(op.remainder.address());
+      args.remainder_stride = op.remainder.stride;
+    }
+    launch(op, args, context);
+    if (op.y_low && !context.failed()) make_low(op.y_low, op.remainder, op.precise, context);
+    return;
   }
   const std::int64_t depth = (op.x.cols + kPlaneStep - 1) / kPlaneStep * kPlaneStep;
   for (std::int64_t first = 0; first < op.y.rows && !context.failed(); first += kPlaneRows) {
@@ -107,6 +127,20 @@ void run_few(const ProductOp& op, Context& context) {
                 "a product of few rows");
 }
 
+// Whoever gives inputs a low part has asked has_low_parts(), and told adopt_low() of the weights.
+bool takes_low_part(const ProductOp& op, Context& context) {
+  std::vector<Tensor> weights = op.weights;
+  weights.insert(weights.end(), op.gate_weights.begin(), op.gate_weights.end());
+  const bool has_copies =
+      std::all_of(weights.begin(), weights.end(), [](const Tensor& w) { return low_of(w) != nullptr; });
+  const bool fits_words = !op.y_low || (op.y.cols % 8 == 0 && op.remainder.stride % 8 == 0);
+  if (context.is_hopper && has_copies && fits_words) return true;
+  context.check(Error{Errc::unsupported,
+                      "cuda: a product whose input has a low part: it needs a Hopper GPU, weights "
+                      "prepared for it and columns in eights"});
+  return false;
+}
+
 void run_product(const ProductOp& op, Context& context) {
   if (op.y.rows == 0 || context.failed()) return;
   if (op.x.cols % 8 != 0) {
@@ -114,8 +148,15 @@ void run_product(const ProductOp& op, Context& context) {
         Error{Errc::unsupported, fmt::format("cuda: a product of depth {}: expected a multiple of 8", op.x.cols)});
     return;
   }
+  if (op.low && !takes_low_part(op, context)) return;
   if (op.few && op.x.dtype == DType::f32 && op.x.cols <= kMostFewRowsDepth) return run_few(op, context);
   context.is_hopper ? run_hopper(op, context) : run_cublas(op, context);
+}
+
+// Neither has a low copy, or they follow each other too.
+bool low_joined(const Tensor& last, const Tensor& w) {
+  if (low_of(last) == nullptr || low_of(w) == nullptr) return low_of(last) == low_of(w);
+  return low_of(last) + last.rows * low_stride(last.cols) == low_of(w);
 }
 
 }  // namespace
@@ -126,7 +167,8 @@ std::vector<Tensor> joined(const std::vector<Tensor>& weights) {
     if (!result.empty()) {
       Tensor& last = result.back();
       const auto bytes = static_cast<std::size_t>(last.rows * last.cols) * size_of(last.dtype);
-      if (last.address() + bytes == w.address() && scale_of(last) == scale_of(w) && last.cols == w.cols) {
+      if (last.address() + bytes == w.address() && scale_of(last) == scale_of(w) && last.cols == w.cols &&
+          low_joined(last, w)) {
         last.rows += w.rows;
         continue;
       }
@@ -149,7 +191,7 @@ void run(const Linear& op, Context& context) {
   run_product({.y = op.y, .x = op.x, .weights = {op.w}, .bias = op.bias, .few = op.items}, context);
 }
 void run(const Projections& op, Context& context) {
-  ProductOp product{.y = op.y, .x = op.x, .weights = parts(op), .precise = op.precise};
+  ProductOp product{.y = op.y, .x = op.x, .weights = parts(op), .precise = op.precise, .low = op.low};
   if (context.is_hopper) {
     product.gates = op.gates;
     product.gate_weights = gate_parts(op);
@@ -165,6 +207,7 @@ void run(const LinearAdd& op, Context& context) {
                .bias = op.bias,
                .follow = Follow::add,
                .precise = op.precise,
+               .low = op.low,
                .few = op.items},
               context);
 }
@@ -173,7 +216,14 @@ void run(const LinearGelu& op, Context& context) {
   run_product({.y = op.y, .x = op.x, .weights = {op.w}, .bias = op.bias, .follow = follow, .few = op.items}, context);
 }
 void run(const LinearSwiglu& op, Context& context) {
-  run_product({.y = op.y, .x = op.x, .weights = {op.gate, op.up}, .follow = Follow::swiglu, .precise = op.precise},
+  run_product({.y = op.y,
+               .x = op.x,
+               .weights = {op.gate, op.up},
+               .follow = Follow::swiglu,
+               .precise = op.precise,
+               .low = op.low,
+               .y_low = op.y_low,
+               .remainder = op.remainder},
               context);
 }
 

@@ -8,6 +8,7 @@
 #include "backend/cuda/delta_net_f32.h"
 #include "backend/cuda/lanes.cuh"
 #include "backend/cuda/launch.h"
+#include "backend/cuda/low_part.cuh"
 #include "backend/cuda/run.h"
 
 namespace clef::cuda {
@@ -58,6 +59,51 @@ __global__ void __launch_bounds__(kThreads) rms_norm(Matrix<T> y, Matrix<const f
     const float4 g = reinterpret_cast<const float4*>(gain)[word];
     store4(to + 4 * word, held[i].x * scale * g.x, held[i].y * scale * g.y, held[i].z * scale * g.z,
            held[i].w * scale * g.w);
+  }
+}
+
+// The same into f16 and its low part.
+__global__ void __launch_bounds__(kThreads)
+    rms_norm_low(Matrix<__half> y, Matrix<const float> x, const float* gain, float eps, LowRows low) {
+  let_next_start();
+  wait_for_inputs();
+  const std::int64_t row = blockIdx.x;
+  const float4* from = reinterpret_cast<const float4*>(x.row(row));
+  const int words = static_cast<int>(x.cols / 4);
+  float4 held[kHeldWords];
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kHeldWords; ++i) {
+    const int word = threadIdx.x + i * kThreads;
+    held[i] = word < words ? from[word] : make_float4(0, 0, 0, 0);
+    sum += held[i].x * held[i].x + held[i].y * held[i].y + held[i].z * held[i].z + held[i].w * held[i].w;
+  }
+  const float scale = 1.0F / sqrtf(block_sum<kThreads>(sum) / static_cast<float>(x.cols) + eps);
+  const LowRow kind = low_row<kThreads>(low, row);
+  __half* to = y.row(row);
+  float most = 0;
+#pragma unroll
+  for (int i = 0; i < kHeldWords; ++i) {
+    const int word = threadIdx.x + i * kThreads;
+    if (word >= words) continue;
+    const float4 g = reinterpret_cast<const float4*>(gain)[word];
+    float4& v = held[i];
+    v = make_float4(v.x * scale * g.x, v.y * scale * g.y, v.z * scale * g.z, v.w * scale * g.w);
+    store4(to + 4 * word, v.x, v.y, v.z, v.w);
+    v = make_float4(lost_by_half(v.x), lost_by_half(v.y), lost_by_half(v.z), lost_by_half(v.w));
+    most = fmaxf(most, fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))));
+  }
+  if (kind == LowRow::none) return;
+  // Of a row of zeros the factor is zero.
+  const LowScale by = low_scale(kind == LowRow::values ? block_max<kThreads>(most) : 0.0F);
+  if (threadIdx.x == 0) low.scales[row] = by.scale;
+  auto* const low_to = reinterpret_cast<std::uint32_t*>(low.values + row * low.stride);
+#pragma unroll
+  for (int i = 0; i < kHeldWords; ++i) {
+    const int word = threadIdx.x + i * kThreads;
+    if (word >= words) continue;
+    const float4& v = held[i];
+    low_to[word] = by.factor == 0 ? 0 : low_bytes(v.x * by.factor, v.y * by.factor, v.z * by.factor, v.w * by.factor);
   }
 }
 
@@ -162,6 +208,13 @@ bool fits_words(const Tensor& x, Context& context, const char* what) {
 
 void run(const RmsNorm& op, Context& context) {
   if (op.x.rows == 0 || !fits_words(op.x, context, "rms_norm")) return;
+  if (op.low) {
+    context.check(Launch(static_cast<unsigned>(op.x.rows), kThreads, 0, context.stream)
+                      .run(rms_norm_low, matrix<__half>(op.y), matrix<const float>(op.x),
+                           matrix<const float>(op.gain).data, op.eps, low_rows(op.low, op.precise)),
+                  "rms_norm_low");
+    return;
+  }
   by_type(op.y.dtype, [&](auto zero) {
     using T = decltype(zero);
     context.check(
@@ -182,6 +235,27 @@ void run(const LayerNorm& op, Context& context) {
   });
 }
 
+namespace {
+
+void run_gated_rms_norm_low(const GatedRmsNorm& op, Context& context) {
+  context.check(launch_gated_rms_norm_low({.y = matrix<__half>(op.y).data,
+                                           .x = matrix<const float>(op.x).data,
+                                           .z = matrix<const float>(op.z).data,
+                                           .z_stride = op.z.stride,
+                                           .gain = matrix<const float>(op.gain).data,
+                                           .eps = op.eps,
+                                           .tokens = static_cast<int>(op.x.rows),
+                                           .heads = static_cast<int>(op.x.cols / kDeltaNetHeadDim),
+                                           .low = reinterpret_cast<std::uint8_t*>(op.low.values.address()),
+                                           .low_stride = op.low.values.stride,
+                                           .low_scales = reinterpret_cast<float*>(op.low.scales.address()),
+                                           .precise = optional_matrix<const int>(op.precise).data},
+                                          context.stream),
+                "gated_rms_norm_low");
+}
+
+}  // namespace
+
 void run(const GatedRmsNorm& op, Context& context) {
   if (op.gain.cols != kDeltaNetHeadDim) {
     context.check(Error{Errc::unsupported, fmt::format("cuda: gated_rms_norm of heads of {}: expected {}", op.gain.cols,
@@ -189,6 +263,7 @@ void run(const GatedRmsNorm& op, Context& context) {
     return;
   }
   CHECK(op.x.stride == op.x.cols && op.y.stride == op.y.cols);
+  if (op.low) return run_gated_rms_norm_low(op, context);
   const auto with = [&](auto args) {
     args.y = matrix<std::remove_pointer_t<decltype(args.y)>>(op.y).data;
     args.x = matrix<std::remove_pointer_t<decltype(args.x)>>(op.x).data;

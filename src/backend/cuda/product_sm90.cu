@@ -8,30 +8,36 @@ namespace {
 
 constexpr int kMostCluster = 8;
 
-// A matrix of halves in boxes of 64 columns; what lies outside is zero.
-bool make_map(CUtensorMap& map, const __half* data, std::int64_t rows, std::int64_t columns, std::int64_t stride,
+template <typename T>
+constexpr auto kMapType = sizeof(T) == 2 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_UINT8;
+
+// A matrix of halves, or of bytes, in boxes of as many columns as a swizzled row has; what lies outside is zero.
+template <typename T>
+bool make_map(CUtensorMap& map, const T* data, std::int64_t rows, std::int64_t columns, std::int64_t stride,
               int box_rows) {
   const auto size = [](std::int64_t n) { return static_cast<cuuint64_t>(n); };
   const cuuint64_t sizes[2] = {size(columns), size(rows)};
-  const cuuint64_t strides[1] = {size(stride * 2)};
-  const cuuint32_t box[2] = {kTileDepth, static_cast<cuuint32_t>(box_rows)};
+  const cuuint64_t strides[1] = {size(stride) * sizeof(T)};
+  const cuuint32_t box[2] = {kChunkRowBytes / sizeof(T), static_cast<cuuint32_t>(box_rows)};
   const cuuint32_t steps[2] = {1, 1};
   return encode_tiled() != nullptr &&
-         encode_tiled()(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, const_cast<__half*>(data), sizes, strides, box, steps,
+         encode_tiled()(&map, kMapType<T>, 2, const_cast<T*>(data), sizes, strides, box, steps,
                         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 // The same in groups of sixteen rows, reordered as copy_groups says; all rows are in whole groups.
-bool make_grouped_map(CUtensorMap& map, const __half* data, std::int64_t rows, std::int64_t depth, int box_rows) {
+template <typename T>
+bool make_grouped_map(CUtensorMap& map, const T* data, std::int64_t rows, std::int64_t columns, std::int64_t stride,
+                      int box_rows) {
   const auto size = [](std::int64_t n) { return static_cast<cuuint64_t>(n); };
-  const cuuint64_t row_bytes = size(depth * 2);
-  const cuuint64_t sizes[5] = {size(depth), 2, 4, 2, size(rows / kGroup)};
+  const cuuint64_t row_bytes = size(stride) * sizeof(T);
+  const cuuint64_t sizes[5] = {size(columns), 2, 4, 2, size(rows / kGroup)};
   const cuuint64_t strides[4] = {row_bytes, 4 * row_bytes, 2 * row_bytes, kGroup * row_bytes};
-  const cuuint32_t box[5] = {kTileDepth, 2, 4, 2, static_cast<cuuint32_t>(box_rows / kGroup)};
+  const cuuint32_t box[5] = {kChunkRowBytes / sizeof(T), 2, 4, 2, static_cast<cuuint32_t>(box_rows / kGroup)};
   const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
   return encode_tiled() != nullptr &&
-         encode_tiled()(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 5, const_cast<__half*>(data), sizes, strides, box, steps,
+         encode_tiled()(&map, kMapType<T>, 5, const_cast<T*>(data), sizes, strides, box, steps,
                         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
@@ -43,14 +49,20 @@ cudaError_t launch(const ProductArgs& args, Params& params, ProductTile tile, cu
   constexpr int kHalf = S::kColumns / 2;
   const std::int64_t weights = args.columns + args.gate_columns;
   static_assert(kHalf % kGroup == 0 && S::kOutColumns % kGroup == 0);
-  const auto make_weights_map = [&](CUtensorMap& map, const __half* data, std::int64_t rows) {
-    return params.grouped ? make_grouped_map(map, data, rows, args.depth, kHalf)
-                          : make_map(map, data, rows, args.depth, args.depth, kHalf);
+  const auto make_weights_map = [&](CUtensorMap& map, const auto* data, std::int64_t rows, std::int64_t stride) {
+    return params.grouped ? make_grouped_map(map, data, rows, args.depth, stride, kHalf)
+                          : make_map(map, data, rows, args.depth, stride, kHalf);
   };
   if (!make_map(params.x, args.x, args.rows, args.planes > 1 ? args.planes * args.plane_depth : args.depth,
                 args.x_stride, S::kRows / tile.cluster_columns) ||
-      !make_weights_map(params.w, args.w, weights) ||
-      (S::kPair && !make_weights_map(params.w_up, args.w_up, args.columns))) {
+      !make_weights_map(params.w, args.w, weights, args.depth) ||
+      (S::kPair && !make_weights_map(params.w_up, args.w_up, args.columns, args.depth))) {
+    return cudaErrorInvalidValue;
+  }
+  if (args.low != nullptr &&
+      (!make_map(params.low, args.low, args.rows, args.depth, args.low_stride, S::kRows / tile.cluster_columns) ||
+       !make_weights_map(params.w_low, args.w_low, weights, args.w_low_stride) ||
+       (S::kPair && !make_weights_map(params.w_up_low, args.w_up_low, args.columns, args.w_low_stride)))) {
     return cudaErrorInvalidValue;
   }
   const int cluster = tile.cluster_rows * tile.cluster_columns;
@@ -113,6 +125,15 @@ double cycles(std::int64_t rows, std::int64_t columns, double steps, bool pair, 
   return static_cast<double>(div_up(clusters, at_once)) * (steps * step * kCoupling[cluster] + end);
 }
 
+bool is_valid_low(const ProductArgs& args) {
+  const bool swiglu = args.follow == Follow::swiglu;
+  if (args.low == nullptr) return args.remainder == nullptr;
+  return args.planes == 1 && args.low_scales != nullptr && args.w_low != nullptr && on_words(args.low) &&
+         on_words(args.w_low) && args.low_stride % 16 == 0 && args.w_low_stride % 16 == 0 &&
+         (!swiglu || (args.w_up_low != nullptr && on_words(args.w_up_low))) &&
+         (args.remainder == nullptr || (swiglu && !args.y_is_f32));
+}
+
 constexpr ProductTile kShapes[] = {{.rows = 128, .columns = 256}, {.rows = 128, .columns = 192},
                                    {.rows = 128, .columns = 128}, {.rows = 128, .columns = 96},
                                    {.rows = 192, .columns = 192}, {.rows = 192, .columns = 160},
@@ -124,7 +145,7 @@ cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaS
   const bool swiglu = args.follow == Follow::swiglu, has_gates = args.gate_columns > 0;
   if (args.depth % 8 != 0 || args.x_stride % 8 != 0 || !on_words(args.x) || !on_words(args.w) ||
       (swiglu && !on_words(args.w_up)) || (args.follow == Follow::add && !args.y_is_f32) ||
-      args.follow == Follow::gelu_erf || (args.follow == Follow::gelu_tanh && args.y_is_f32) ||
+      args.follow == Follow::gelu_erf || (args.follow == Follow::gelu_tanh && args.y_is_f32) || !is_valid_low(args) ||
       (args.planes > 1 && args.plane_depth != div_up(args.depth, kTileDepth) * kTileDepth) ||
       args.rows > INT32_MAX - 4096 || args.columns + args.gate_columns > INT32_MAX - 4096 ||
       (has_gates && (args.follow != Follow::store || args.bias != nullptr || args.gate_columns % 2 != 0 ||
@@ -146,11 +167,19 @@ cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaS
   params.plane_steps = static_cast<int>(div_up(args.depth, kTileDepth));
   params.planes = args.planes;
   params.alpha = args.alpha;
+  if (args.low != nullptr) {
+    params.low_steps = static_cast<int>(div_up(args.depth, kLowDepth));
+    params.low_scales = args.low_scales;
+    params.low_alpha = args.low_alpha;
+    params.remainder = args.remainder;
+    params.remainder_stride = args.remainder_stride;
+  }
   params.add = args.follow == Follow::add;
   params.gelu = args.follow == Follow::gelu_tanh;
   const std::int64_t element = args.y_is_f32 ? 4 : 2;
   params.grouped = args.columns % kGroup == 0 && args.gate_columns % kGroup == 0 && args.gates_stride % 4 == 0 &&
-                   args.y_stride * element % 16 == 0 && on_words(args.y);
+                   args.y_stride * element % 16 == 0 && on_words(args.y) && args.remainder_stride % 4 == 0 &&
+                   on_words(args.remainder);
   switch (tile.rows * 1000 + tile.columns) {
     case 128256:
       return launch<256, 2>(args, params, tile, stream);
@@ -187,7 +216,8 @@ std::vector<ProductTile> product_tiles(Follow follow) {
 }
 
 cudaError_t launch_product_sm90(const ProductArgs& args, cudaStream_t stream) {
-  const double steps = static_cast<double>(div_up(args.depth, kTileDepth)) * args.planes;
+  const double low_steps = args.low == nullptr ? 0.0 : static_cast<double>(div_up(args.depth, kLowDepth));
+  const double steps = static_cast<double>(div_up(args.depth, kTileDepth)) * args.planes + low_steps;
   static const std::vector<ProductTile> all = product_tiles(Follow::store), of_pairs = product_tiles(Follow::swiglu);
   const bool pair = args.follow == Follow::swiglu;
   ProductTile best;

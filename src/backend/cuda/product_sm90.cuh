@@ -1,5 +1,6 @@
 // The matrix product for Hopper: wgmma fed by the copy engine. What is here is compiled into product_sm90.cu.
-// Arithmetic: FP16 operands, one f32 accumulator an output, depth ascending in steps of 16; padding is zeros.
+// Arithmetic: FP16 operands, one f32 accumulator an output, depth ascending in steps of 16; padding is zeros. What an
+//             input lost as FP16 may come first, as E4M3 in steps of 32.
 // Schedule:   a block a multiprocessor walks tiles of 128 or 192 rows by 96 to 256 columns, whichever fills the last
 // round of
 //             tiles best. One warpgroup fetches through a ring of stages, two or three multiply, 64 rows each. Blocks
@@ -20,13 +21,20 @@
 namespace clef::cuda {
 namespace {
 
-constexpr int kTileDepth = kChunk;  // 64: one swizzled row
-constexpr int kGroupRows = 16;      // row tiles taken together, times all columns in turn
-constexpr int kGroup = 16;          // rows of the weights that are reordered among themselves
+constexpr int kTileDepth = kChunk;         // 64: one swizzled row
+constexpr int kLowDepth = kChunkRowBytes;  // of a step of E4M3: the same bytes
+constexpr int kGroupRows = 16;             // row tiles taken together, times all columns in turn
+constexpr int kGroup = 16;                 // rows of the weights that are reordered among themselves
 constexpr int kSharedBytes = 227 * 1024;
 
 struct Params {
   CUtensorMap x, w, w_up;
+  CUtensorMap low, w_low, w_up_low;
+  const float* low_scales;  // [rows]
+  float low_alpha;
+  int low_steps;  // 0 without a low part
+  __half* remainder;
+  std::int64_t remainder_stride;
   void* y;
   std::int64_t y_stride;
   float* gates;  // of the weights past `columns`, or none
@@ -103,16 +111,27 @@ __device__ Place place_of(const Params& params, int index, Rank rank) {
   return place;
 }
 
-// How many steps a cluster's tiles take: a second plane that is zero for all their rows is left out, which changes no
-// bit. Asked by a whole warp.
+// Whether a cluster's tiles have such a row. Asked by a whole warp.
 template <typename S>
-__device__ int steps_of(const Params& params, const Place& place, Rank rank) {
-  if (params.planes == 1) return params.plane_steps;
-  if (params.precise == nullptr) return 2 * params.plane_steps;
+__device__ bool has_precise(const Params& params, const Place& place, Rank rank) {
+  if (params.precise == nullptr) return true;
   const int first = place.row - rank.row * S::kRows, last = min(first + params.cluster_rows * S::kRows, params.rows);
   int any = 0;
   for (int r = first + static_cast<int>(threadIdx.x) % kWarpSize; r < last; r += kWarpSize) any |= params.precise[r];
-  return __any_sync(kFullWarp, any != 0) ? 2 * params.plane_steps : params.plane_steps;
+  return __any_sync(kFullWarp, any != 0);
+}
+
+// How many steps a cluster's tiles take: a second plane or a low part that is zero for all their rows is left out,
+// which changes no bit.
+template <typename S>
+__device__ int steps_of(const Params& params, const Place& place, Rank rank) {
+  if (params.planes == 1 && params.low_steps == 0) return params.plane_steps;
+  if (!has_precise<S>(params, place, rank)) return params.plane_steps;
+  return params.low_steps + params.planes * params.plane_steps;
+}
+// So many of a tile's steps are of the low part; they are the first.
+__device__ __forceinline__ int low_steps_of(const Params& params, int steps) {
+  return params.low_steps == 0 ? 0 : steps - params.plane_steps;
 }
 
 __device__ __forceinline__ int cluster_rank() {
@@ -198,21 +217,26 @@ __device__ void fetch(const Params& params, Ring<S> ring, Rank rank, Walk walk) 
   const int slice = S::kRows / columns;  // of the input's rows, this block's to fetch
   const bool fetches = threadIdx.x == 0;
   // The weights' tile has two halves: of a pair the gate's rows and the other's, else the first rows and the rest.
-  const auto fetch_weights = [&](const Place& place, int step) {
-    const CUtensorMap* second_map = S::kPair ? &params.w_up : &params.w;
+  // Steps count from the first of the low part.
+  const auto fetch_weights = [&](const Place& place, int low_steps, int step) {
+    const bool is_low = step < low_steps;
+    const int of_planes = step - low_steps;
+    const int of_plane = of_planes < params.plane_steps ? of_planes : of_planes - params.plane_steps;
+    const int depth = is_low ? step * kLowDepth : of_plane * kTileDepth;
+    const CUtensorMap* first_map = is_low ? &params.w_low : &params.w;
+    const CUtensorMap* second_map = S::kPair ? (is_low ? &params.w_up_low : &params.w_up) : first_map;
     const int second_row = S::kPair ? place.weight_row : place.weight_row + kHalf;
-    const int depth = (step < params.plane_steps ? step : step - params.plane_steps) * kTileDepth;
     const std::uint32_t full = ring.full_at(), second_at = ring.columns_at() + kHalf * kChunkRowBytes;
     if (rows == 1) {
       if (params.grouped) {
-        copy_groups(ring.columns_at(), &params.w, full, depth, place.weight_row / kGroup);
+        copy_groups(ring.columns_at(), first_map, full, depth, place.weight_row / kGroup);
         copy_groups(second_at, second_map, full, depth, second_row / kGroup);
       } else {
-        copy_tile(ring.columns_at(), &params.w, full, depth, place.weight_row);
+        copy_tile(ring.columns_at(), first_map, full, depth, place.weight_row);
         copy_tile(second_at, second_map, full, depth, second_row);
       }
     } else {
-      const CUtensorMap* map = rank.row == 0 ? &params.w : second_map;
+      const CUtensorMap* map = rank.row == 0 ? first_map : second_map;
       const std::uint32_t to = rank.row == 0 ? ring.columns_at() : second_at;
       const int row = rank.row == 0 ? place.weight_row : second_row;
       if (params.grouped) {
@@ -222,36 +246,43 @@ __device__ void fetch(const Params& params, Ring<S> ring, Rank rank, Walk walk) 
       }
     }
   };
-  const auto fetch_input = [&](const Place& place, int step) {
+  const auto fetch_input = [&](const Place& place, int low_steps, int step) {
+    const CUtensorMap* map = step < low_steps ? &params.low : &params.x;
+    const int depth = step < low_steps ? step * kLowDepth : (step - low_steps) * kTileDepth;
     if (columns == 1) {
-      copy_tile(ring.rows_at(), &params.x, ring.full_at(), step * kTileDepth, place.row);
+      copy_tile(ring.rows_at(), map, ring.full_at(), depth, place.row);
     } else {
-      copy_tile_to(row_mask, ring.rows_at() + static_cast<std::uint32_t>(rank.column * slice * kChunkRowBytes),
-                   &params.x, ring.full_at(), step * kTileDepth, place.row + rank.column * slice);
+      copy_tile_to(row_mask, ring.rows_at() + static_cast<std::uint32_t>(rank.column * slice * kChunkRowBytes), map,
+                   ring.full_at(), depth, place.row + rank.column * slice);
     }
   };
-  const int early = min(S::kStages, params.plane_steps);
-  if (fetches && walk.has_tile()) {
+  int early = 0;
+  if (walk.has_tile()) {
     const Place place = place_of<S>(params, walk.tile(), rank);
-    const Ring<S> start = ring;
-    for (int step = 0; step < early; ++step, ring.advance()) {
-      barrier_arrive_expecting(ring.full_at(), S::kStageBytes);
-      fetch_weights(place, step);
+    const int low_steps = params.low_steps == 0 ? 0 : low_steps_of(params, steps_of<S>(params, place, rank));
+    early = min(S::kStages, low_steps + params.plane_steps);
+    if (fetches) {
+      const Ring<S> start = ring;
+      for (int step = 0; step < early; ++step, ring.advance()) {
+        barrier_arrive_expecting(ring.full_at(), S::kStageBytes);
+        fetch_weights(place, low_steps, step);
+      }
+      ring = start;
     }
-    ring = start;
+    __syncwarp();
   }
   wait_for_inputs();
   for (; walk.has_tile(); walk.advance()) {
     const Place place = place_of<S>(params, walk.tile(), rank);
-    const int steps = steps_of<S>(params, place, rank);
+    const int steps = steps_of<S>(params, place, rank), low_steps = low_steps_of(params, steps);
     if (fetches) {
       for (int step = 0; step < steps; ++step, ring.advance()) {
         if (walk.round > 0 || step >= early) {
           barrier_wait(ring.empty_at(), ring.parity ^ 1);
           barrier_arrive_expecting(ring.full_at(), S::kStageBytes);
-          fetch_weights(place, step);
+          fetch_weights(place, low_steps, step);
         }
-        fetch_input(place, step);
+        fetch_input(place, low_steps, step);
       }
     }
     __syncwarp();
@@ -371,6 +402,51 @@ __device__ __forceinline__ void release(const Params& params, const Ring<S>& rin
   }
 }
 
+// The low part's products, steps `first` to `end`; after the last they are brought into the unit of the others: every
+// factor is a power of two. A row without a low part, whose scale is 0, then starts from +0, as where there is none.
+// `lead` as in work().
+template <typename S>
+__device__ __forceinline__ void multiply_low(const Params& params, Ring<S>& ring, int worker, Rank rank, int thread,
+                                             int row, int lead, int first, int end, float (&sum)[S::kColumns / 2]) {
+  int previous = -1;
+#pragma unroll 1
+  for (int step = first; step < end; ++step) {
+    barrier_wait(ring.full_at(), ring.parity);
+    const std::uint32_t a = descriptor(ring.rows_at() + static_cast<std::uint32_t>(worker * 64 * kChunkRowBytes));
+    const std::uint32_t b = descriptor(ring.columns_at());
+    pin(sum);
+    wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < kLowDepth / 32; ++k) {
+      low_product_step(sum, a + static_cast<std::uint32_t>(2 * k), b + static_cast<std::uint32_t>(2 * k),
+                       step > 0 || k > 0);
+    }
+    wgmma_commit();
+    wgmma_wait<1>();
+    pin(sum);
+    if (previous >= 0) release(params, ring, rank, previous, thread);
+    if (step == lead && thread == 0 && worker + 1 < S::kWorkers) {
+      barrier_arrive(ring.ahead + static_cast<std::uint32_t>(8 * worker));
+    }
+    previous = ring.stage;
+    ring.advance();
+  }
+  wgmma_wait<0>();
+  pin(sum);
+  release(params, ring, rank, previous, thread);
+  if (end < params.low_steps) return;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int r = row + 8 * half;
+    const float scale = r < params.rows ? params.low_alpha * params.low_scales[r] : 0.0F;
+#pragma unroll
+    for (int i = 2 * half; i < S::kColumns / 2; i += 4) {
+      sum[i] = __fmaf_rn(sum[i], scale, 0.0F);
+      sum[i + 1] = __fmaf_rn(sum[i + 1], scale, 0.0F);
+    }
+  }
+}
+
 template <typename S, bool kF32>
 __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, Walk walk) {
   constexpr int kCount = S::kColumns / 2;
@@ -381,12 +457,14 @@ __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, 
   if (worker > 0 && walk.has_tile()) barrier_wait(ring.ahead + static_cast<std::uint32_t>(8 * (worker - 1)), 0);
   for (; walk.has_tile(); walk.advance()) {
     const Place place = place_of<S>(params, walk.tile(), rank);
-    const int steps = steps_of<S>(params, place, rank);
+    const int steps = steps_of<S>(params, place, rank), low_steps = low_steps_of(params, steps);
+    const int row = place.row + worker * 64 + thread / kWarpSize * 16 + thread % kWarpSize / 4;
     const int lead = walk.round == 0 ? min(S::kLead, steps) - 1 : -1;  // the step after which the next one starts
     float sum[kCount];
+    if (low_steps > 0) multiply_low(params, ring, worker, rank, thread, row, lead, 0, low_steps, sum);
     int previous = -1;
 #pragma unroll 1
-    for (int step = 0; step < steps; ++step) {
+    for (int step = low_steps; step < steps; ++step) {
       barrier_wait(ring.full_at(), ring.parity);
       const std::uint32_t a = descriptor(ring.rows_at() + static_cast<std::uint32_t>(worker * 64 * kChunkRowBytes));
       const std::uint32_t b = descriptor(ring.columns_at());
@@ -410,7 +488,6 @@ __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, 
     wgmma_wait<0>();
     pin(sum);
     release(params, ring, rank, previous, thread);
-    const int row = place.row + worker * 64 + thread / kWarpSize * 16 + thread % kWarpSize / 4;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int r = row + 8 * half;
@@ -428,6 +505,13 @@ __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, 
 #pragma unroll
       for (int i = 0; i < kCount / 2; ++i) out[i] = silu_of(sum[i]) * sum[i + kCount / 2];
       kF32 ? finish.store_f32(out) : finish.store_f16(out);
+      if (!kF32 && params.remainder != nullptr && low_steps > 0) {
+#pragma unroll
+        for (float& value : out) value = (value - __half2float(__float2half_rn(value))) * kRemainderScale;
+        Finish<S::kOutColumns>{params.remainder, params.remainder_stride, params.rows, params.columns, row,
+                               place.column,     params.grouped,          false}
+            .store_f16(out);
+      }
     } else if (place.is_gates) {
       Finish<S::kOutColumns>{params.gates, params.gates_stride, params.rows,    params.gate_columns,
                              row,          place.column,        params.grouped, false}

@@ -12,11 +12,15 @@ namespace clef::cuda {
 // What is done with a product before it is stored.
 enum class Follow { store, add, swiglu, gelu_erf, gelu_tanh };
 
+// Of a remainder in f16: what FP16 loses of a value is then no larger than the value, and seldom a subnormal.
+inline constexpr float kRemainderScale = 4096;
+
 // y = follow(alpha * row_scale * (x * w^T) + bias); with `add` the y that was there joins before the bias. gelu_erf,
 // and gelu_tanh of an f32 y, are left to a kernel of their own (products.h). x [rows, planes * depth_stride] f16: with
 // two planes, x = first + second. w [columns, depth] f16; with swiglu, w is the gate's and w_up the other's. Sums run
 // over the depth in steps of 16, ascending, first plane before second, in one f32 accumulator, whatever the tile: a
-// row's bits depend on nothing but the row.
+// row's bits depend on nothing but the row. A low part's sum, in steps of 32, is there before: tensor cores add E4M3's
+// products with few bits, which are enough while the sum is small.
 struct ProductArgs {
   const __half* x = nullptr;
   std::int64_t x_stride = 0;  // elements; a multiple of 8, as depth
@@ -32,8 +36,23 @@ struct ProductArgs {
   const float* row_scale = nullptr;  // [rows] or none
   const float* bias = nullptr;       // [columns] or none
   Follow follow = Follow::store;
-  // With two planes: [rows] or none, 0 where the second plane is zero. Tiles of such rows alone do without it.
+  // With two planes or a low part: [rows] or none, 0 where the second plane or the low part is zero. Tiles of such rows
+  // alone do without it.
   const int* precise = nullptr;
+  // With one plane, what x lost as f16: [rows, depth] E4M3, rows low_stride apart; x + low_scales * low is meant. Zero
+  // in rows that `precise` marks with 0. w_low and w_up_low are w and w_up as E4M3, of another scale: w = low_alpha *
+  // w_low. `precise` is read before the kernel ahead has ended, as the weights are.
+  const std::uint8_t* low = nullptr;
+  std::int64_t low_stride = 0;        // bytes; a multiple of 16
+  const float* low_scales = nullptr;  // [rows], powers of two
+  const std::uint8_t* w_low = nullptr;
+  const std::uint8_t* w_up_low = nullptr;
+  std::int64_t w_low_stride = 0;  // bytes; a multiple of 16
+  float low_alpha = 1;            // a power of two
+  // With low and swiglu into f16, or none: what y lost, times kRemainderScale, [rows, columns], of the tiles with a
+  // precise row.
+  __half* remainder = nullptr;
+  std::int64_t remainder_stride = 0;
   // w has gate_columns further rows, whose products go to gates [rows, gate_columns] in f32; with `store` and no bias.
   float* gates = nullptr;
   std::int64_t gates_stride = 0, gate_columns = 0;  // even

@@ -4,6 +4,7 @@
 // both are multiplied, and the sum is as good as f32's own. Levels of pixels are exact in one plane. Bound: memory.
 #include "backend/cuda/lanes.cuh"
 #include "backend/cuda/launch.h"
+#include "backend/cuda/low_part.cuh"
 #include "backend/cuda/products.h"
 
 namespace clef::cuda {
@@ -11,21 +12,6 @@ namespace clef::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-
-// A tile of the product covers rows inside one such stretch, so no tile reads the second plane of a stretch without a
-// precise row.
-constexpr int kStretch = 768;
-
-__device__ bool any_precise(const int* precise, std::int64_t row, std::int64_t rows) {
-  const std::int64_t first = row / kStretch * kStretch;
-  bool found = false;
-#pragma unroll
-  for (int i = 0; i < kStretch / kThreads; ++i) {
-    const std::int64_t r = first + i * kThreads + threadIdx.x;
-    found = found || (r < rows && precise[r] != 0);
-  }
-  return __syncthreads_or(found);
-}
 
 __device__ void store_half4(__half* to, float a, float b, float c, float d) {
   const __half2 words[2] = {__floats2half2_rn(a, b), __floats2half2_rn(c, d)};
@@ -40,7 +26,7 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_inputs();
   const std::int64_t row = blockIdx.x;
   const bool is_precise = precise == nullptr || (row < x.rows && precise[row] != 0);
-  const bool has_low = precise == nullptr || any_precise(precise, row, x.rows);
+  const bool has_low = precise == nullptr || any_precise<kThreads>(precise, row, x.rows);
   __half* to_high = values + row * 2 * depth;
   __half* to_low = to_high + depth;
   const int columns = row < x.rows ? static_cast<int>(x.cols) : 0;
@@ -68,6 +54,51 @@ __global__ void __launch_bounds__(kThreads)
     const float a = v.x * scale, b = v.y * scale, c = v.z * scale, d = v.w * scale;
     store_half4(to_high + 4 * w, a, b, c, d);
     if (has_low) store_half4(to_low + 4 * w, low_of(a), low_of(b), low_of(c), low_of(d));
+  }
+}
+
+// One block a row of the remainders that a product left in f16, times kRemainderScale. A row's words of eight lie on 16
+// bytes, for its columns and their stride are multiples of 8.
+__global__ void __launch_bounds__(kThreads) make_low_rows(LowRows low, Matrix<const __half> remainder) {
+  let_next_start();
+  wait_for_inputs();
+  const std::int64_t row = blockIdx.x;
+  const LowRow kind = low_row<kThreads>(low, row);
+  if (kind == LowRow::none) return;
+  uint2* const to = reinterpret_cast<uint2*>(low.values + row * low.stride);
+  const int words = static_cast<int>(remainder.cols / 8);
+  if (kind == LowRow::zeros) {
+    for (int w = threadIdx.x; w < words; w += kThreads) to[w] = make_uint2(0, 0);
+    if (threadIdx.x == 0) low.scales[row] = 0;
+    return;
+  }
+  const uint4* const from = reinterpret_cast<const uint4*>(remainder.row(row));
+  const auto unpack = [&](int word, float(&values)[8]) {
+    const uint4 bits = from[word];
+    const std::uint32_t halves[4] = {bits.x, bits.y, bits.z, bits.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float2 both = __half22float2(*reinterpret_cast<const __half2*>(&halves[i]));
+      values[2 * i] = isfinite(both.x) ? both.x : 0.0F;
+      values[2 * i + 1] = isfinite(both.y) ? both.y : 0.0F;
+    }
+  };
+  float most = 0;
+  for (int w = threadIdx.x; w < words; w += kThreads) {
+    float values[8];
+    unpack(w, values);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) most = fmaxf(most, fabsf(values[i]));
+  }
+  const LowScale scale = low_scale(block_max<kThreads>(most));
+  if (threadIdx.x == 0) low.scales[row] = scale.scale / kRemainderScale;
+  for (int w = threadIdx.x; w < words; w += kThreads) {
+    float values[8];
+    unpack(w, values);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) values[i] *= scale.factor;
+    to[w] = make_uint2(low_bytes(values[0], values[1], values[2], values[3]),
+                       low_bytes(values[4], values[5], values[6], values[7]));
   }
 }
 
@@ -129,6 +160,13 @@ void split(const Planes& to, const Tensor& x, const int* precise, Context& conte
   context.check(Launch(static_cast<unsigned>(to.rows), kThreads, 0, context.stream)
                     .run(split_rows, to.values, to.depth, to.row_scale, matrix<const float>(x), precise),
                 "split_rows");
+}
+
+void make_low(const LowOut& low, const Tensor& remainder, const Tensor& precise, Context& context) {
+  CHECK(remainder.cols % 8 == 0 && remainder.stride % 8 == 0);
+  context.check(Launch(static_cast<unsigned>(remainder.rows), kThreads, 0, context.stream)
+                    .run(make_low_rows, low_rows(low, precise), matrix<const __half>(remainder)),
+                "make_low_rows");
 }
 
 void widen_levels(__half* to, const Tensor& levels, Context& context) {

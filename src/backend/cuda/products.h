@@ -8,6 +8,7 @@
 
 #include "backend/cuda/context.h"
 #include "backend/cuda/product_sm90.h"
+#include "ops/low_part.h"
 
 namespace clef::cuda {
 
@@ -33,12 +34,18 @@ struct ProductOp {
   Tensor gates = {};
   std::vector<Tensor> gate_weights = {};
   Tensor precise = {};
-  bool few = false;  // rows of questions or options: an arithmetic of its own, whatever their number
+  LowIn low = {};
+  LowOut y_low = {};      // with swiglu
+  Tensor remainder = {};  // with y_low
+  bool few = false;       // rows of questions or options: an arithmetic of its own, whatever their number
   float alpha = 1;
 };
 void run_cublas(const ProductOp& op, Context& context);
 
-// Several weights [n_i, depth] as one, where they follow each other in memory and have one scale.
+// The low part of an f16 y from what a product left of it in `remainder` (ProductArgs).
+void make_low(const LowOut& low, const Tensor& remainder, const Tensor& precise, Context& context);
+
+// Several weights [n_i, depth] as one, where they and their low copies follow each other in memory and have one scale.
 std::vector<Tensor> joined(const std::vector<Tensor>& weights);
 inline const float* floats(const Tensor& t) { return t ? reinterpret_cast<const float*>(t.address()) : nullptr; }
 

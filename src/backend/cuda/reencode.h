@@ -23,4 +23,8 @@ struct ReencodeCounts {
 cudaError_t reencode(__half* to, const void* from, DType dtype, std::int64_t count, int exponent,
                      ReencodeCounts* counts, cudaStream_t stream);
 
+// E4M3 copies of f16 rows, times `factor` and saturated; rows `to_stride` bytes apart, zero past the columns.
+cudaError_t reencode_low(std::uint8_t* to, std::int64_t to_stride, const __half* from, std::int64_t rows,
+                         std::int64_t columns, float factor, cudaStream_t stream);
+
 }  // namespace clef::cuda

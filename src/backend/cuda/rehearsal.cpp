@@ -43,10 +43,10 @@ class Rehearsal final : public Pass {
   }
 
   void count(const Linear& op) { product(op.x, op.w.rows, op.items); }
-  void count(const LinearAdd& op) { product(op.x, op.w.rows, op.items); }
+  void count(const LinearAdd& op) { product(read(op), op.w.rows, op.items); }
   void count(const LinearGelu& op) { product(op.x, op.w.rows, op.items); }
-  void count(const Projections& op) { product(op.x, op.y.cols + op.gates.cols, false); }
-  void count(const LinearSwiglu& op) { product(op.x, 2 * op.y.cols, false); }
+  void count(const Projections& op) { product(read(op), op.y.cols + op.gates.cols, false); }
+  void count(const LinearSwiglu& op) { product(read(op), 2 * op.y.cols, false); }
   void count(const DeltaNet& op) {
     const auto sequences = static_cast<int>(op.cu_seqlens.cols - 1), tokens = static_cast<int>(op.q.rows);
     const auto key_heads = static_cast<int>(op.q.cols / op.head_dim);
@@ -71,6 +71,14 @@ class Rehearsal final : public Pass {
   }
   template <typename Other>
   void count(const Other& /*op*/) {}
+
+  // An input with a low part takes nothing beside it; but a record that is run again in f32 has planes in its place.
+  template <typename Op>
+  static Tensor read(const Op& op) {
+    Tensor x = op.x;
+    if (op.low) x.dtype = DType::f32;
+    return x;
+  }
 
   void product(const Tensor& x, std::int64_t columns, bool few) {
     const bool is_f32 = x.dtype == DType::f32;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backend/cuda/reencode.h"
+#include "ops/low_part.h"
 
 namespace clef::cuda {
 
@@ -16,6 +17,8 @@ namespace {
 constexpr std::size_t kStageBytes = std::size_t{64} << 20;
 constexpr std::size_t kSlabBytes = std::size_t{2} << 30;
 constexpr std::size_t kAlignment = 256;
+
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 Status check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return {};
@@ -44,8 +47,10 @@ void WeightUpload::release_staging() {
 }
 
 std::size_t WeightUpload::placed_bytes(const Tensor& shape) {
-  const std::size_t bytes = static_cast<std::size_t>(shape.rows * shape.cols) * sizeof(__half);
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return aligned(static_cast<std::size_t>(shape.rows * shape.cols) * sizeof(__half));
+}
+std::size_t WeightUpload::placed_low_bytes(const Tensor& weight) {
+  return aligned(static_cast<std::size_t>(weight.rows * low_stride(weight.cols)));
 }
 
 void WeightUpload::expect(std::size_t bytes) {
@@ -71,7 +76,8 @@ Result<std::byte*> WeightUpload::place(std::size_t bytes) {
                    fmt::format("cuda: the model does not fit: a weight needs {:.1f} MiB, and {:.1f} of {:.1f} MiB are "
                                "free after {:.1f} MiB of weights",
                                static_cast<double>(bytes) / 0x1p20, static_cast<double>(free) / 0x1p20,
-                               static_cast<double>(total) / 0x1p20, static_cast<double>(report_.bytes) / 0x1p20)};
+                               static_cast<double>(total) / 0x1p20,
+                               static_cast<double>(report_.bytes + report_.low_bytes) / 0x1p20)};
     }
     TRY(check(error, "memory for weights"));
     slabs_.push_back(slab);
@@ -162,6 +168,19 @@ Result<Tensor> WeightUpload::adopt(std::span<const std::byte> mapped, const Tens
                 .cols = shape.cols,
                 .stride = shape.cols,
                 .dtype = DType::f16};
+}
+
+Status WeightUpload::adopt_low(const Tensor& weight) {
+  auto* buffer = static_cast<WeightBuffer*>(weight.buffer);
+  CHECK(weight.offset == 0 && weight.stride == weight.cols && weight.dtype == DType::f16);
+  if (buffer->low != nullptr) return {};
+  auto* to = reinterpret_cast<std::uint8_t*>(TRY(place(placed_low_bytes(weight))));
+  TRY(check(reencode_low(to, low_stride(weight.cols), reinterpret_cast<const __half*>(weight.address()), weight.rows,
+                         weight.cols, std::ldexp(buffer->scale, kLowWeightExponent), stream_),
+            "reencode"));
+  buffer->low = to;
+  report_.low_bytes += placed_low_bytes(weight);
+  return {};
 }
 
 }  // namespace clef::cuda

@@ -15,8 +15,8 @@
 namespace clef::cuda {
 
 struct UploadReport {
-  std::uint64_t values = 0, rounded = 0;  // of all weights so far; rounded: those that FP16 could not hold exactly
-  std::uint64_t bytes = 0;
+  std::uint64_t values = 0, rounded = 0;   // of all weights so far; rounded: those that FP16 could not hold exactly
+  std::uint64_t bytes = 0, low_bytes = 0;  // low: of the E4M3 copies beside them
 };
 
 class WeightUpload {
@@ -34,6 +34,9 @@ class WeightUpload {
   // this object. Errc::bad_model for values that are not finite, Errc::unsupported for F32 weights with more bits than
   // FP16 has.
   Result<Tensor> adopt(std::span<const std::byte> mapped, const Tensor& shape);
+  // Makes the E4M3 copy of a weight that adopt() gave; they follow each other too. low_bytes: what it takes.
+  static std::size_t placed_low_bytes(const Tensor& weight);
+  Status adopt_low(const Tensor& weight);
   // Gives back the pinned memory; a later adopt() takes it again.
   void release_staging();
   const UploadReport& report() const { return report_; }

@@ -1,0 +1,247 @@
+// Activations of f16 with a low part: what the ops that write them leave, and products that read them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "backend/cuda/cuda_device.h"
+#include "op_mirror.h"
+
+namespace clef {
+namespace {
+
+using test::OpMaker;
+using test::OpMirror;
+
+constexpr std::int32_t kEvery = 3;  // row of so many is precise
+
+class CudaLowPart : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto opened = open_cuda_device({});
+    if (!opened) {
+      std::printf("not checked here: %s\n", opened.error().message.c_str());
+      GTEST_SKIP() << opened.error().message;
+    }
+    device = std::move(opened).value();
+    if (!device->has_low_parts()) GTEST_SKIP() << device->name() << " has none";
+  }
+
+  template <typename O>
+  void run_on_device(const O& op) {
+    OpMirror mirror(*device);
+    const auto sent = mirror.send(op);
+    ASSERT_TRUE(sent) << sent.error().message;
+    const auto pass = device->begin();
+    pass->run(*sent);
+    const Status done = pass->finish();
+    ASSERT_TRUE(done) << done.error().message;
+    ASSERT_TRUE(mirror.fetch());
+  }
+
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Device> host = std::move(open_cpu_device({.num_threads = 1, .kernels = "plain"})).value();
+  OpMaker maker{*host, DType::f16, 7};
+};
+
+Tensor marks(OpMaker& m, std::int64_t rows) {
+  std::vector<std::int32_t> values;
+  for (std::int64_t r = 0; r < rows; ++r) values.push_back(r % kEvery == 0 ? 1 : 0);
+  return m.ints(values);
+}
+bool is_precise(std::int64_t row) { return row % kEvery == 0; }
+
+// Filled with what nobody should find afterwards.
+LowPart empty_low(OpMaker& m, std::int64_t rows, std::int64_t cols) {
+  LowPart low;
+  const Tensor all = m.empty(rows, low_stride(cols), DType::u8);
+  std::memset(all.address(), 0xff, static_cast<std::size_t>(rows * all.stride));
+  low.values = all.col_range(0, cols);
+  low.scales = m.empty(1, rows);
+  for (std::int64_t r = 0; r < rows; ++r) low.scales.row<float>(0)[r] = std::numeric_limits<float>::quiet_NaN();
+  return low;
+}
+
+struct Input {
+  Tensor x;
+  LowPart low;
+  Tensor precise;
+};
+Input random_input(OpMaker& m, std::int64_t rows, std::int64_t cols) {
+  const Tensor from = m.random(rows, cols);
+  Input input{.x = m.empty(rows, cols, DType::f16), .low = empty_low(m, rows, cols), .precise = marks(m, rows)};
+  std::vector<double> values(static_cast<std::size_t>(cols));
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < cols; ++c) values[static_cast<std::size_t>(c)] = definition::at(from, r, c);
+    definition::put_row(input.x, input.low, input.precise, r, values);
+  }
+  return input;
+}
+
+// Of precise rows, y and its low part together against `exact`: FP16 loses 2^-11 of a value at most and E4M3 2^-4 of
+// that, with a step below the least of the row's; `slack` of the row's largest is what the op itself may differ by.
+void expect_near(const Tensor& y, const LowOut& low, const Tensor& exact, double slack, double limit) {
+  double squares = 0, differences = 0;
+  for (std::int64_t r = 0; r < y.rows; ++r) {
+    double largest = 0;
+    for (std::int64_t c = 0; c < y.cols; ++c) largest = std::max(largest, std::abs(definition::at(exact, r, c)));
+    if (!is_precise(r)) {
+      EXPECT_EQ(low.scales.row<float>(0)[r], 0.0F) << "row " << r;
+      for (std::int64_t c = 0; c < y.cols; ++c) {
+        ASSERT_EQ(low.values.row<std::uint8_t>(r)[c], 0) << "row " << r << ", column " << c;
+        const double want = definition::at(exact, r, c);
+        ASSERT_NEAR(definition::at(y, r, c), want, 0x1p-11 * std::abs(want) + 0x1p-24 + 2 * slack * largest);
+      }
+      continue;
+    }
+    for (std::int64_t c = 0; c < y.cols; ++c) {
+      const double want = definition::at(exact, r, c), got = definition::at(y, r, c) + definition::low_at(low, r, c);
+      ASSERT_NEAR(got, want, 0x1p-15 * std::abs(want) + (0x1p-28 + slack) * largest) << "row " << r << ", column " << c;
+      squares += want * want;
+      differences += (got - want) * (got - want);
+    }
+  }
+  std::printf("  with the low part: %.1e of the norm\n", std::sqrt(differences / squares));
+  EXPECT_LE(std::sqrt(differences / squares), limit);
+}
+
+void expect_same_bits(const Tensor& a, const Tensor& b, bool precise_too) {
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    if (!precise_too && is_precise(r)) continue;
+    EXPECT_EQ(std::memcmp(a.address(r), b.address(r), static_cast<std::size_t>(a.cols) * size_of(a.dtype)), 0)
+        << "row " << r;
+  }
+}
+
+TEST_F(CudaLowPart, OfRmsNorm) {
+  for (const std::int64_t n : {40, 1000, 4096, 5120}) {
+    SCOPED_TRACE(n);
+    constexpr std::int64_t kRows = 19;
+    RmsNorm op{.y = maker.empty(kRows, n, DType::f16),
+               .x = maker.random(kRows, n, 3),
+               .gain = maker.random(1, n),
+               .eps = 1e-6F,
+               .low = empty_low(maker, kRows, n),
+               .precise = marks(maker, kRows)};
+    RmsNorm exact = op, plain = op;
+    exact.y = maker.empty(kRows, n);
+    exact.low = plain.low = {};
+    plain.y = maker.empty(kRows, n, DType::f16);
+    define(exact);
+    run_on_device(op);
+    run_on_device(plain);
+    expect_near(op.y, op.low, exact.y, 1e-6, 1e-5);
+    expect_same_bits(op.y, plain.y, true);
+  }
+}
+
+TEST_F(CudaLowPart, OfGatedRmsNorm) {
+  for (const std::int64_t heads : {1, 3, 32, 48}) {
+    SCOPED_TRACE(heads);
+    const std::int64_t rows = 13, n = heads * 128;
+    GatedRmsNorm op{.y = maker.empty(rows, n, DType::f16),
+                    .x = maker.random(rows, n, 0.01F),
+                    .z = maker.random(rows, n, 4),
+                    .gain = maker.random(1, 128),
+                    .eps = 1e-6F,
+                    .low = empty_low(maker, rows, n),
+                    .precise = marks(maker, rows)};
+    GatedRmsNorm exact = op;
+    exact.y = maker.empty(rows, n);
+    exact.low = {};
+    define(exact);
+    run_on_device(op);
+    expect_near(op.y, op.low, exact.y, 1e-6, 1e-5);
+  }
+}
+
+// Rows of a stretch without a precise one are left as they are, and take nothing from it.
+TEST_F(CudaLowPart, LeavesAloneWhatNoTileReads) {
+  constexpr std::int64_t kRows = 768 + 100, kColumns = 64;
+  std::vector<std::int32_t> values(kRows, 0);
+  values[5] = 1;
+  RmsNorm op{.y = maker.empty(kRows, kColumns, DType::f16),
+             .x = maker.random(kRows, kColumns, 3),
+             .gain = maker.random(1, kColumns),
+             .eps = 1e-6F,
+             .low = empty_low(maker, kRows, kColumns),
+             .precise = maker.ints(values)};
+  run_on_device(op);
+  EXPECT_EQ(op.low.values.row<std::uint8_t>(767)[0], 0);
+  EXPECT_NE(op.low.scales.row<float>(0)[5], 0.0F);
+  EXPECT_EQ(op.low.values.row<std::uint8_t>(768)[0], 0xff);
+}
+
+TEST_F(CudaLowPart, OfLinearSwiglu) {
+  struct Size {
+    std::int64_t rows, n, k;
+  };
+  for (const Size s : {Size{150, 320, 264}, {33, 1048, 1000}, {300, 512, 1024}}) {
+    SCOPED_TRACE(s.n);
+    const Input input = random_input(maker, s.rows, s.k);
+    LinearSwiglu op{.y = maker.empty(s.rows, s.n, DType::f16),
+                    .x = input.x,
+                    .gate = maker.random_bf16(s.n, s.k, 0.1F),
+                    .up = maker.random_bf16(s.n, s.k, 0.1F),
+                    .precise = input.precise,
+                    .low = input.low,
+                    .y_low = empty_low(maker, s.rows, s.n),
+                    .remainder = maker.empty(s.rows, s.n, DType::f16)};
+    LinearSwiglu exact = op, plain = op;
+    exact.y = maker.empty(s.rows, s.n);
+    exact.y_low = {};
+    plain.y = maker.empty(s.rows, s.n, DType::f16);
+    plain.low = {};
+    plain.y_low = {};
+    define(exact);
+    run_on_device(op);
+    run_on_device(plain);
+    expect_near(op.y, op.y_low, exact.y, 2e-5, 3e-5);
+    expect_same_bits(op.y, plain.y, false);
+  }
+}
+
+// Of the norm FP16 alone would lose 2e-4. E4M3 weights in what it lost lose 5e-6, and an f32 product is held to 1e-5.
+constexpr double kProductLimit = 2e-5;
+
+void expect_products_near(const test::MakeOp& make, Device& device) {
+  const test::OpError error = test::op_error(make, device, DType::f16);
+  EXPECT_EQ(error.failure, "");
+  EXPECT_LE(error.relative, kProductLimit);
+  std::printf("  %.1e of the norm, worst %.1e\n", error.relative, error.worst);
+}
+
+TEST_F(CudaLowPart, InProducts) {
+  for (const std::int64_t depth : {64, 264, 1000, 4096}) {
+    SCOPED_TRACE(depth);
+    const auto add = [&](OpMaker& m) -> Op {
+      const Input input = random_input(m, 150, depth);
+      return LinearAdd{.y = m.random(150, 96, 0.01F),
+                       .x = input.x,
+                       .w = m.random_bf16(96, depth, 0.2F),
+                       .bias = {},
+                       .precise = input.precise,
+                       .low = input.low};
+    };
+    expect_products_near(add, *device);
+    const auto project = [&](OpMaker& m) -> Op {
+      const Input input = random_input(m, 77, depth);
+      return Projections{.y = m.empty(77, 512 + 128),
+                         .x = input.x,
+                         .first = m.random_bf16(512, depth, 0.2F),
+                         .second = m.random_bf16(128, depth, 0.2F),
+                         .third = {},
+                         .gates = m.empty(77, 2 * 32),
+                         .gate_first = m.random_bf16(32, depth, 0.2F),
+                         .gate_second = m.random_bf16(32, depth, 0.2F),
+                         .precise = input.precise,
+                         .low = input.low};
+    };
+    expect_products_near(project, *device);
+  }
+}
+
+}  // namespace
+}  // namespace clef
