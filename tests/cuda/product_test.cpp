@@ -108,6 +108,13 @@ Data make(const Case& c) {
   return d;
 }
 
+cuda::Handover next_handover() {
+  static const OnDevice sums(std::vector<float>(cuda::Handover::kSums));
+  static const OnDevice marks(std::vector<unsigned>(cuda::Handover::kMarks));
+  static unsigned launches = 0;
+  return {.sums = sums.get(), .marks = marks.get(), .launch = ++launches};
+}
+
 // Of the rows that are precise: what is said of others depends on the tile.
 bool has_remainder(const Case& c) { return c.low && c.follow == Follow::swiglu && !c.f32; }
 
@@ -147,6 +154,7 @@ std::vector<std::byte> run(const Case& c, const Data& d, std::int64_t rows, cuda
     args.gates_stride = args.gate_columns = c.gates;
   }
   args.follow = c.follow;
+  args.handover = next_handover();
   if (c.low) {
     args.low = x_low.get();
     args.low_stride = args.w_low_stride = low_stride(c);
@@ -250,8 +258,9 @@ void check(const Case& c) {
     ASSERT_NEAR(static_cast<double>(value), want, 3e-6 * std::max(std::abs(want), scale)) << "gate " << i;
   }
   for (const cuda::ProductTile& tile : cuda::product_tiles(c.follow)) {
-    EXPECT_TRUE(first == run(c, d, c.rows, tile)) << "tile of " << tile.rows << " x " << tile.columns << ", cluster of "
-                                                  << tile.cluster_rows << " x " << tile.cluster_columns;
+    EXPECT_TRUE(first == run(c, d, c.rows, tile))
+        << "tile of " << tile.rows << " x " << tile.columns << ", cluster of " << tile.cluster_rows << " x "
+        << tile.cluster_columns << (tile.shares ? ", shared" : "");
   }
   // The first rows alone have the bits that they have among all.
   const std::int64_t few = (c.rows + 2) / 3;
@@ -290,6 +299,11 @@ TEST(CudaProduct, AgreesWithDoubleAndWithItself) {
   check({257, 512, 1024, Follow::add, true});
   check({3000, 1024, 256, Follow::add, true});
   check({33, 72, 520, Follow::add, true, 2});
+  // More tiles than multiprocessors, so that some are shared.
+  check({2900, 1104, 136, Follow::add, true});
+  check({2900, 1104, 648, Follow::store, false, 1, 32});
+  check({2900, 784, 328, Follow::swiglu, false});
+  check({2900, 1104, 328, Follow::add, true, 2, 0, 2500});
   check({346, 1024, 512, Follow::store, false, 1, 64});
   check({346, 1000, 512, Follow::store, false, 1, 20});
   check({346, 1000, 512, Follow::store, true, 2, 8});

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "backend/cuda/matmul.h"
+#include "backend/cuda/product_sm90.h"
 #include "base/result.h"
 #include "base/tensor.h"
 
@@ -42,18 +43,21 @@ inline constexpr int kLowWeightExponent = 9;
 
 struct Context {
   explicit Context(cudaStream_t stream_)
-      : stream(stream_), planes(stream_), products(stream_), states(stream_), pixels(stream_) {}
+      : stream(stream_), planes(stream_), products(stream_), states(stream_), pixels(stream_), handovers(stream_) {}
 
   // Remembers the first failure of a pass; later work of the pass is pointless, and left out.
   void check(cudaError_t error, const char* what);
   void check(Status status);
   bool failed() const { return !status.has_value(); }
+  Handover next_handover();
 
   cudaStream_t stream;
   int num_multiprocessors = 0;
   Matmul matmul;
   bool is_hopper = false;
   Workspace planes, products, states, pixels;  // of split inputs; of products before what follows; of recurrences
+  Workspace handovers;                         // between the blocks of a product
+  unsigned num_handovers = 0;
   Status status;
 };
 

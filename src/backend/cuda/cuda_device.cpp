@@ -48,6 +48,16 @@ Status to_status(cudaError_t error, const char* what) {
 void Context::check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) check(to_status(error, what));
 }
+Handover Context::next_handover() {
+  auto* sums = handovers.get<float>(Handover::kSums + Handover::kMarks, *this);
+  if (failed()) return {};
+  auto* marks = reinterpret_cast<unsigned*>(sums + Handover::kSums);
+  if (num_handovers == 0) {
+    check(cudaMemsetAsync(marks, 0, Handover::kMarks * sizeof(unsigned), stream), "marks of a product");
+  }
+  return {.sums = sums, .marks = marks, .launch = ++num_handovers};
+}
+
 void Context::check(Status result) {
   if (status && !result) status = std::move(result);
 }

@@ -34,6 +34,8 @@ void launch_columns(const ProductOp& op, ProductArgs args, const Tensor& w, cons
   args.y_stride = y.stride;
   args.y_is_f32 = y.dtype == DType::f32;
   if (op.bias) args.bias = floats(op.bias) + column;
+  args.handover = context.next_handover();
+  if (context.failed()) return;
   context.check(launch_product_sm90(args, context.stream), "a product");
 }
 

@@ -85,7 +85,10 @@ cudaError_t launch(const ProductArgs& args, Params& params, ProductTile tile, cu
     if (most[cluster] == 0) return cudaErrorInvalidConfiguration;
   }
   const std::int64_t tiles = std::int64_t{params.row_tiles} * params.column_tiles;
-  launch.config().gridDim = dim3(static_cast<unsigned>(std::min<std::int64_t>(tiles, most[cluster]) * cluster));
+  const std::int64_t at_once = std::min<std::int64_t>(tiles, most[cluster]);
+  const bool shares = tile.shares && tiles % at_once != 0;
+  params.whole_rounds = static_cast<int>(shares ? tiles / at_once - 1 : div_up(tiles, at_once));
+  launch.config().gridDim = dim3(static_cast<unsigned>(at_once * cluster));
   return launch.run(kernel, params);
 }
 
@@ -109,7 +112,7 @@ bool on_words(const void* pointer) { return reinterpret_cast<std::uintptr_t>(poi
 // writes and every warpgroup reads, or by what the second-level cache sends to all of them.
 double cycles(std::int64_t rows, std::int64_t columns, double steps, bool pair, ProductTile tile) {
   constexpr double kColumnCycles = 4.99, kSharedBytesACycle = 107, kCacheBytesACycle = 5640;
-  constexpr double kTileCycles = 2530, kElementCycles = 0.0717;
+  constexpr double kTileCycles = 2530, kElementCycles = 0.0717, kHandoverCycles = 6000;
   constexpr int kClustersAtOnce[kMostCluster + 1] = {0, 132, 66, 0, 32, 0, 0, 0, 16};
   constexpr double kCoupling[kMostCluster + 1] = {0, 1, 1.02, 0, 1.10, 0, 0, 0, 1.43};  // blocks wait for each other
   const int cluster = tile.cluster_rows * tile.cluster_columns;
@@ -122,7 +125,10 @@ double cycles(std::int64_t rows, std::int64_t columns, double steps, bool pair, 
   const double step = std::max({kColumnCycles * tile.columns * tile.rows / 128, shared / kSharedBytesACycle,
                                 static_cast<double>(at_once * cluster) * read / kCacheBytesACycle});
   const double end = kTileCycles + kElementCycles * tile.rows * tile.columns * (pair ? 0.5 : 1.0);
-  return static_cast<double>(div_up(clusters, at_once)) * (steps * step * kCoupling[cluster] + end);
+  const double rounds = static_cast<double>(div_up(clusters, at_once));
+  if (!tile.shares) return rounds * (steps * step * kCoupling[cluster] + end);
+  const double share = static_cast<double>(clusters) / static_cast<double>(at_once);
+  return share * steps * step * kCoupling[cluster] + rounds * end + kHandoverCycles;
 }
 
 bool is_valid_low(const ProductArgs& args) {
@@ -145,7 +151,8 @@ cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaS
   const bool swiglu = args.follow == Follow::swiglu, has_gates = args.gate_columns > 0;
   if (args.depth % 8 != 0 || args.x_stride % 8 != 0 || !on_words(args.x) || !on_words(args.w) ||
       (swiglu && !on_words(args.w_up)) || (args.follow == Follow::add && !args.y_is_f32) ||
-      args.follow == Follow::gelu_erf || (args.follow == Follow::gelu_tanh && args.y_is_f32) || !is_valid_low(args) ||
+      args.follow == Follow::gelu_erf || (args.follow == Follow::gelu_tanh && args.y_is_f32) ||
+      (tile.shares && args.handover.sums == nullptr) || !is_valid_low(args) ||
       (args.planes > 1 && args.plane_depth != div_up(args.depth, kTileDepth) * kTileDepth) ||
       args.rows > INT32_MAX - 4096 || args.columns + args.gate_columns > INT32_MAX - 4096 ||
       (has_gates && (args.follow != Follow::store || args.bias != nullptr || args.gate_columns % 2 != 0 ||
@@ -162,6 +169,9 @@ cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaS
   params.row_scale = args.row_scale;
   params.bias = args.bias;
   params.precise = args.precise;
+  params.partial = args.handover.sums;
+  params.marks = args.handover.marks;
+  params.launch = args.handover.launch;
   params.rows = static_cast<int>(args.rows);
   params.columns = static_cast<int>(args.columns);
   params.plane_steps = static_cast<int>(div_up(args.depth, kTileDepth));
@@ -208,7 +218,10 @@ std::vector<ProductTile> product_tiles(Follow follow) {
       for (const int cluster_columns : {1, 2, 4}) {
         tile.cluster_rows = cluster_rows;
         tile.cluster_columns = cluster_columns;
-        tiles.push_back(tile);
+        for (const bool shares : {false, true}) {
+          tile.shares = shares;
+          tiles.push_back(tile);
+        }
       }
     }
   }
@@ -223,6 +236,7 @@ cudaError_t launch_product_sm90(const ProductArgs& args, cudaStream_t stream) {
   ProductTile best;
   double least = 1e300;
   for (const ProductTile& tile : pair ? of_pairs : all) {
+    if (tile.shares && args.handover.sums == nullptr) continue;
     const double cost = cycles(args.rows, args.columns + args.gate_columns, steps, pair, tile);
     if (cost < least) {
       least = cost;

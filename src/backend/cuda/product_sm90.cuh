@@ -47,6 +47,10 @@ struct Params {
   int cluster_rows, cluster_columns;  // blocks of a cluster; rank = row * cluster_columns + column
   int row_tiles, column_tiles;        // of clusters
   int own_column_tiles;               // of blocks, before those of the gates
+  int whole_rounds;                   // in which each cluster takes a tile of its own; what is left is shared
+  float* partial;                     // sums of tiles that are handed on, or none
+  unsigned* marks;                    // `launch` where one is there
+  unsigned launch;
   float alpha;
   bool add;      // to the y that is there
   bool gelu;     // the tanh form
@@ -84,15 +88,57 @@ struct Rank {
   int row = 0, column = 0;
 };
 
-// The clusters of tiles that a cluster of blocks takes, one of each round of all. It moves on by one from round to
-// round: else, where rounds hold a multiple of the tiles of a column, some would meet only the tiles with two planes.
+// What a cluster of blocks works on: part of the steps of a cluster of tiles.
+struct Piece {
+  int tile = 0;
+  int first = 0, end = 0, steps = 0;  // its steps, and all of the tile
+  __device__ bool is_empty() const { return first == end; }
+  __device__ bool begins() const { return first == 0; }
+  __device__ bool ends() const { return end == steps; }
+};
+
+// The pieces that a cluster of blocks takes: whole tiles, one of each round of all clusters. It moves on by one from
+// round to round: else, where rounds hold a multiple of the tiles of a column, some would meet only the tiles with two
+// planes. The tiles of the last two rounds, the last one not full, may be shared out evenly: each cluster takes so many
+// tiles and a fraction, one after the other. A tile that two clusters share is begun by the first, who hands its sums
+// over, and the other goes on from there: every sum has its terms in the same order as ever. Who begins a tile does so
+// at once and who ends one does so at last, so nobody waits long.
 struct Walk {
-  int start, round_size, tiles;
-  int round = 0;
-  __device__ int tile() const { return round * round_size + (start + round) % round_size; }
-  __device__ bool has_tile() const { return tile() < tiles; }
-  // Only the last round can be without one.
-  __device__ void advance() { ++round; }
+  int cluster, clusters, tiles, whole_rounds;
+  int at = 0;
+  __device__ int shared() const { return tiles - whole_rounds * clusters; }
+  __device__ int tile() const { return at * clusters + (cluster + at) % clusters; }  // of a whole round
+  __device__ bool has_piece() const {
+    return at < whole_rounds ? tile() < tiles : shared() > 0 && at < whole_rounds + 3;
+  }
+  __device__ void advance() { ++at; }
+  // Where the tile's steps are known from its number. A piece may be empty.
+  template <typename StepsOf>
+  __device__ Piece piece(StepsOf steps_of) const {
+    if (at < whole_rounds) {
+      const int steps = steps_of(tile());
+      return {tile(), 0, steps, steps};
+    }
+    const int from = cluster * shared(), to = from + shared();  // in tiles' fractions of 1 / clusters
+    const auto place = [&](int position) { return whole_rounds * clusters + position / clusters; };
+    const auto cut = [&](int position, int steps) {
+      return static_cast<int>(static_cast<long long>(steps) * (position % clusters) / clusters);
+    };
+    if (at == whole_rounds) {
+      if (to % clusters == 0) return {};
+      const int steps = steps_of(place(to));
+      return {place(to), 0, cut(to, steps), steps};
+    }
+    if (at == whole_rounds + 1) {
+      const int tile = place(from + clusters - 1);
+      if (tile >= place(to)) return {};
+      const int steps = steps_of(tile);
+      return {tile, 0, steps, steps};
+    }
+    if (from % clusters == 0) return {};
+    const int steps = steps_of(place(from));
+    return {place(from), cut(from, steps), steps, steps};
+  }
 };
 
 // The block's own tile of the walk's cluster of tiles `index`.
@@ -205,7 +251,7 @@ struct Ring {
   }
 };
 
-// By one warp. Weights do not depend on the kernel before, so the first stages' are on their way while it ends.
+// By one warp.
 template <typename S>
 __device__ void fetch(const Params& params, Ring<S> ring, Rank rank, Walk walk) {
   constexpr int kHalf = S::kColumns / 2;
@@ -256,28 +302,33 @@ __device__ void fetch(const Params& params, Ring<S> ring, Rank rank, Walk walk) 
                    ring.full_at(), depth, place.row + rank.column * slice);
     }
   };
+  const auto steps_of_tile = [&](int tile) { return steps_of<S>(params, place_of<S>(params, tile, rank), rank); };
+  // Weights do not depend on the kernel before, so the first stages' are on their way while it ends.
   int early = 0;
-  if (walk.has_tile()) {
-    const Place place = place_of<S>(params, walk.tile(), rank);
-    const int low_steps = params.low_steps == 0 ? 0 : low_steps_of(params, steps_of<S>(params, place, rank));
-    early = min(S::kStages, low_steps + params.plane_steps);
-    if (fetches) {
-      const Ring<S> start = ring;
-      for (int step = 0; step < early; ++step, ring.advance()) {
-        barrier_arrive_expecting(ring.full_at(), S::kStageBytes);
-        fetch_weights(place, low_steps, step);
-      }
-      ring = start;
+  if (params.precise == nullptr || params.low_steps > 0) {
+    Piece piece;
+    while (walk.has_piece() && (piece = walk.piece(steps_of_tile)).is_empty()) walk.advance();
+    const int low_steps = low_steps_of(params, piece.steps);
+    if (walk.has_piece()) early = min(S::kStages, min(piece.end, low_steps + params.plane_steps) - piece.first);
+    const Place place = place_of<S>(params, piece.tile, rank);
+    const Ring<S> start = ring;
+    for (int step = 0; fetches && step < early; ++step, ring.advance()) {
+      barrier_arrive_expecting(ring.full_at(), S::kStageBytes);
+      fetch_weights(place, low_steps, piece.first + step);
     }
+    ring = start;
     __syncwarp();
   }
   wait_for_inputs();
-  for (; walk.has_tile(); walk.advance()) {
-    const Place place = place_of<S>(params, walk.tile(), rank);
-    const int steps = steps_of<S>(params, place, rank), low_steps = low_steps_of(params, steps);
+  for (; walk.has_piece(); walk.advance()) {
+    const Piece piece = walk.piece(steps_of_tile);
+    const Place place = place_of<S>(params, piece.tile, rank);
+    const int low_steps = low_steps_of(params, piece.steps);
     if (fetches) {
-      for (int step = 0; step < steps; ++step, ring.advance()) {
-        if (walk.round > 0 || step >= early) {
+      for (int step = piece.first; step < piece.end; ++step, ring.advance()) {
+        if (early > 0) {
+          --early;
+        } else {
           barrier_wait(ring.empty_at(), ring.parity ^ 1);
           barrier_arrive_expecting(ring.full_at(), S::kStageBytes);
           fetch_weights(place, low_steps, step);
@@ -402,6 +453,54 @@ __device__ __forceinline__ void release(const Params& params, const Ring<S>& rin
   }
 }
 
+// A warpgroup's sums on their way to the cluster that goes on with them: a lane's own, so that words follow words.
+template <typename S>
+struct Passing {
+  float4* words;
+  unsigned* mark;
+  unsigned launch;
+  int thread, worker;
+  // From cluster `from` to the next, block by block and warpgroup by warpgroup.
+  __device__ Passing(const Params& params, int from, Rank rank, int worker_)
+      : launch(params.launch), thread(static_cast<int>(threadIdx.x) % kWarpgroup), worker(worker_) {
+    const int block = (from * params.cluster_rows + rank.row) * params.cluster_columns + rank.column;
+    const int slot = block * S::kWorkers + worker;
+    words =
+        reinterpret_cast<float4*>(params.partial) + static_cast<std::int64_t>(slot) * (S::kColumns / 8) * kWarpgroup;
+    mark = params.marks + slot;
+  }
+  __device__ void sync() const { asm volatile("bar.sync %0, %1;" ::"r"(worker + 1), "n"(kWarpgroup) : "memory"); }
+  __device__ void give(const float (&sum)[S::kColumns / 2]) const {
+#pragma unroll
+    for (int i = 0; i < S::kColumns / 8; ++i) {
+      __stcg(words + i * kWarpgroup + thread, make_float4(sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]));
+    }
+    sync();
+    if (thread == 0) {
+      __threadfence();
+      asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(mark), "r"(launch) : "memory");
+    }
+  }
+  __device__ void take(float (&sum)[S::kColumns / 2]) const {
+    if (thread == 0) {
+      unsigned seen;
+      do {
+        asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(mark) : "memory");
+      } while (seen != launch);
+      __threadfence();
+    }
+    sync();
+#pragma unroll
+    for (int i = 0; i < S::kColumns / 8; ++i) {
+      const float4 four = __ldcg(words + i * kWarpgroup + thread);
+      sum[4 * i] = four.x;
+      sum[4 * i + 1] = four.y;
+      sum[4 * i + 2] = four.z;
+      sum[4 * i + 3] = four.w;
+    }
+  }
+};
+
 // The low part's products, steps `first` to `end`; after the last they are brought into the unit of the others: every
 // factor is a power of two. A row without a low part, whose scale is 0, then starts from +0, as where there is none.
 // `lead` as in work().
@@ -454,17 +553,29 @@ __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, 
   wait_for_inputs();
   // The warpgroups start a few steps after each other and keep the distance, so that one multiplies while another
   // stores.
-  if (worker > 0 && walk.has_tile()) barrier_wait(ring.ahead + static_cast<std::uint32_t>(8 * (worker - 1)), 0);
-  for (; walk.has_tile(); walk.advance()) {
-    const Place place = place_of<S>(params, walk.tile(), rank);
-    const int steps = steps_of<S>(params, place, rank), low_steps = low_steps_of(params, steps);
+  const auto steps_of_tile = [&](int tile) { return steps_of<S>(params, place_of<S>(params, tile, rank), rank); };
+  bool leads = worker + 1 < S::kWorkers, follows = worker > 0;
+  for (; walk.has_piece(); walk.advance()) {
+    const Piece piece = walk.piece(steps_of_tile);
+    if (piece.is_empty()) continue;
+    const Place place = place_of<S>(params, piece.tile, rank);
+    if (follows) barrier_wait(ring.ahead + static_cast<std::uint32_t>(8 * (worker - 1)), 0);
+    follows = false;
+    const int lead =
+        leads ? min(piece.first + S::kLead, piece.end) - 1 : -1;  // the step after which the next one starts
+    leads = false;
+    const int low_steps = low_steps_of(params, piece.steps);
     const int row = place.row + worker * 64 + thread / kWarpSize * 16 + thread % kWarpSize / 4;
-    const int lead = walk.round == 0 ? min(S::kLead, steps) - 1 : -1;  // the step after which the next one starts
     float sum[kCount];
-    if (low_steps > 0) multiply_low(params, ring, worker, rank, thread, row, lead, 0, low_steps, sum);
+    // Nothing is pending here; the assembler must be told, or it waits for each wgmma that follows (C7515).
+    wgmma_wait<0>();
+    if (!piece.begins()) Passing<S>(params, walk.cluster - 1, rank, worker).take(sum);
+    if (piece.first < low_steps) {
+      multiply_low(params, ring, worker, rank, thread, row, lead, piece.first, min(piece.end, low_steps), sum);
+    }
     int previous = -1;
 #pragma unroll 1
-    for (int step = low_steps; step < steps; ++step) {
+    for (int step = max(piece.first, low_steps); step < piece.end; ++step) {
       barrier_wait(ring.full_at(), ring.parity);
       const std::uint32_t a = descriptor(ring.rows_at() + static_cast<std::uint32_t>(worker * 64 * kChunkRowBytes));
       const std::uint32_t b = descriptor(ring.columns_at());
@@ -479,7 +590,7 @@ __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, 
       wgmma_wait<1>();  // the step before is done: its stage may be filled again
       pin(sum);
       if (previous >= 0) release(params, ring, rank, previous, thread);
-      if (step == lead && thread == 0 && worker + 1 < S::kWorkers) {
+      if (step == lead && thread == 0) {
         barrier_arrive(ring.ahead + static_cast<std::uint32_t>(8 * worker));
       }
       previous = ring.stage;
@@ -487,7 +598,11 @@ __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, 
     }
     wgmma_wait<0>();
     pin(sum);
-    release(params, ring, rank, previous, thread);
+    if (previous >= 0) release(params, ring, rank, previous, thread);  // a piece may end with the low part
+    if (!piece.ends()) {
+      Passing<S>(params, walk.cluster, rank, worker).give(sum);
+      continue;
+    }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int r = row + 8 * half;
@@ -560,7 +675,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) product(const __grid_constant_
     __syncthreads();
   }
   const Walk walk{static_cast<int>(blockIdx.x) / cluster, static_cast<int>(gridDim.x) / cluster,
-                  params.row_tiles * params.column_tiles};
+                  params.row_tiles * params.column_tiles, params.whole_rounds};
   const int group = static_cast<int>(threadIdx.x) / kWarpgroup;
   if (group == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::kFetchRegisters));

@@ -12,6 +12,14 @@ namespace clef::cuda {
 // What is done with a product before it is stored.
 enum class Follow { store, add, swiglu, gelu_erf, gelu_tanh };
 
+// Where blocks that share a tile hand their sums over; for one launch at a time.
+struct Handover {
+  static constexpr std::size_t kSums = std::size_t{132} * 192 * 192, kMarks = 512;
+  float* sums = nullptr;      // [kSums], or none: then no tile is shared
+  unsigned* marks = nullptr;  // [kMarks], zero at first
+  unsigned launch = 0;        // another one each time, not zero
+};
+
 // Of a remainder in f16: what FP16 loses of a value is then no larger than the value, and seldom a subnormal.
 inline constexpr float kRemainderScale = 4096;
 
@@ -56,18 +64,21 @@ struct ProductArgs {
   // w has gate_columns further rows, whose products go to gates [rows, gate_columns] in f32; with `store` and no bias.
   float* gates = nullptr;
   std::int64_t gates_stride = 0, gate_columns = 0;  // even
+  Handover handover = {};
 };
 
-// cudaErrorInvalidValue for those gelus, for adding to an f16 y, where strides or depth are not multiples of 8 or a
-// pointer lies not on 16 bytes.
+// cudaErrorInvalidValue for those gelus, for sharing without a place to hand over, for adding to an f16 y, where
+// strides or depth are not multiples of 8 or a pointer lies not on 16 bytes.
 cudaError_t launch_product_sm90(const ProductArgs& args, cudaStream_t stream);
 
 // How the work is shared out; no bit depends on it. A block takes tiles of `rows` by `columns` (with swiglu half as
-// many of y's); a cluster is one or two rows of one, two or four such blocks.
+// many of y's); a cluster is one or two rows of one, two or four such blocks. With fewer tiles than blocks none is
+// shared.
 struct ProductTile {
   int rows = 128;
   int columns = 256;
   int cluster_rows = 1, cluster_columns = 1;
+  bool shares = false;  // the tiles of the last rounds are shared out evenly
 };
 std::vector<ProductTile> product_tiles(Follow follow);  // all there are
 // For tests and measurements: with the tile chosen.

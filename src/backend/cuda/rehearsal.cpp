@@ -15,8 +15,8 @@ namespace clef::cuda {
 namespace {
 
 // Memory that is there once, however large the pass: what weights of F32 arrive in, cuBLASLt's own, and the driver's
-// for graphs and kernels.
-constexpr std::size_t kFixedBytes = std::size_t{256} << 20;
+// for graphs and kernels; and what blocks of a product hand over.
+constexpr std::size_t kFixedBytes = (std::size_t{256} << 20) + (Handover::kSums + Handover::kMarks) * sizeof(float);
 
 // Rows that products take at a time, by linear.cpp and product_cublas.cpp; a test holds the sum to what a pass took.
 constexpr std::int64_t kPlaneRows = 32768, kPixelRows = 16384, kCublasRows = 8192;
