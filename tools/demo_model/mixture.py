@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from pathlib import Path
 
@@ -35,6 +36,15 @@ class Mixture:
         self.makers.append(situations.Situations(HERE / "situations", noise))
         self.shares = shares
         self.examples = [e[:1].upper() + e[1:] + "." for e in self.lexicon.examples if len(e) < 80]
+
+    def unseen(self):
+        """Records of situations and of people's texts that are never trained, or None."""
+        makers = [m.unseen() for m in self.makers[4:] if hasattr(m, "unseen") and (m.held if isinstance(m.held, list) else any(m.held.values()))]
+        if not makers:
+            return None
+        made = copy.copy(self)
+        made.makers, made.shares = makers, [1.0] * len(makers)
+        return made
 
     def record(self, rng: random.Random):
         """(state, questions, targets): targets are probabilities in prompt order."""
