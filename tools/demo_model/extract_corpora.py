@@ -295,6 +295,28 @@ def campers(clone):
                 last = text
 
 
+BOOKED = {"time": "Time of the booking", "date": "Date of the booking", "people": "Number of guests", "first_name": "First name of the guest", "last_name": "Last name of the guest"}
+
+
+def bookings(clone):
+    for part in ("train_0", "train_1"):
+        for item in json.loads(clone.text(f"span_extraction/restaurant8k/{part}.json")):
+            text, found = item["userInput"]["text"], []
+            for label in item.get("labels", ()):
+                at = label["valueSpan"]
+                found.append((BOOKED[label["slot"]], text[at.get("startIndex", 0) : at["endIndex"]]))
+            if found and len(text) > 12:
+                yield {"s": "dialogues", "t": tidy(text), "m": [["u", tidy(text)]], "a": [[]], "x": found}
+
+
+def polite(clone):
+    for name in ("wikipedia", "stack-exchange"):
+        for row in csv.DictReader(io.StringIO(clone.text(f"{name}.annotated.csv"))):
+            if row["Normalized Score"] and len(row["Request"]) < 500:
+                text = re.sub(r"&lt;(\w+)&gt;|<(\w+)>", "it", row["Request"])
+                yield {"s": "polite", "t": tidy(text), "y": round(float(row["Normalized Score"]), 2)}
+
+
 def counsel(clone):
     seen = {}
     for row in csv.DictReader(io.StringIO(clone.text("data/20200325_counsel_chat.csv"))):
@@ -313,6 +335,7 @@ SOURCES = [
     ("AbhilashaRavichander+CondaQA", negated), ("nyu-mll+BBQ", who_of_two), ("wangcunxiang+SemEval2020-Task4-Commonsense-Validation-and-Explanation", sensible), ("bhargaviparanjape+clickbait", headlines),
     ("surge-ai+toxicity", toxic), ("google-research-datasets+query-wellformedness", asked_well), ("bitext+customer-support-intent-detection-training-dataset", service),
     ("awslabs+multi-domain-goal-oriented-dialogues-dataset", customers), ("google-research-datasets+dstc8-schema-guided-dialogue", dialogues), ("kushalchawla+CaSiNo", campers), ("nbertagnolli+counsel-chat", counsel),
+    ("PolyAI-LDN+task-specific-datasets", bookings), ("extendann+Politeness-Detection", polite),
 ]
 
 

@@ -18,7 +18,7 @@ import situations
 
 HERE = Path(__file__).parent
 NAMES = ("scenarios", "facts", "fields", "words", "people", "situations")
-SHARES = (0.22, 0.07, 0.05, 0.04, 0.30, 0.32)
+SHARES = (0.16, 0.06, 0.05, 0.03, 0.36, 0.34)
 FIRST_SHARES = (0.22, 0.25, 0.27, 0.05, 0.17, 0.04)  # of a worker's first records: what is copied is learned first
 FIRST_RECORDS = 6000
 MAX_QUESTIONS, MAX_OPTIONS = 6, 26
