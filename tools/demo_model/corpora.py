@@ -89,7 +89,7 @@ def unseen(text: str) -> bool:
 
 class People(reading.Reading):
     SHARES = {"clinc": 15, "banking": 10, "nlu": 10, "snips": 7, "nlupp": 5, "emotions": 14, "mnli": 15, "tweets": 3, "reviews": 8, "sms": 3,
-              "snli": 12, "qnli": 4, "cosmos": 6, "boolq": 5, "conda": 6, "bbq": 3, "sense": 10, "headlines": 4, "toxic": 2, "wellformed": 2, "bitext": 8, "customers": 7, "sgd": 9, "dialogues": 14, "campers": 3, "counsel": 1, "polite": 5}
+              "snli": 12, "qnli": 3, "cosmos": 3, "boolq": 2, "conda": 3, "bbq": 1, "sense": 10, "headlines": 4, "toxic": 2, "wellformed": 2, "bitext": 8, "customers": 7, "sgd": 9, "dialogues": 14, "campers": 3, "counsel": 1}
 
     def __init__(self, texts: Path, folder: Path, noise):
         self.noise = noise
