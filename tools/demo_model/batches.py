@@ -11,6 +11,7 @@ import mixture
 import prompt
 
 STEP = 64  # lengths are padded to multiples of the DeltaNet's chunk
+SMOOTH = 0.03  # of a target's weight is spread over all options: the model was too sure of wording that it had not seen
 
 
 def arrays(encoded: dict, targets=None) -> tuple:
@@ -18,6 +19,10 @@ def arrays(encoded: dict, targets=None) -> tuple:
     owner = np.array([n for n, _, _, _ in encoded["options"]], np.int8)
     flat = np.concatenate([np.asarray(t, np.float32) for t in targets]) if targets else np.zeros(len(owner), np.float32)
     return (np.array(encoded["ids"], np.int16), np.array(encoded["questions"], np.int16), np.array(encoded["types"], np.int8), options, owner, flat, encoded["state"])
+
+
+def smooth(target: list[float]) -> list[float]:
+    return [(1 - SMOOTH) * p + SMOOTH / len(target) for p in target]
 
 
 def collate(items: list[tuple], length: int = 0, q: int = 0, k: int = 0) -> dict:
@@ -60,7 +65,7 @@ class Source:
                 item = prompt.encode(self.tokenize, state, questions)
                 if len(item["ids"]) <= LENGTHS[-1]:
                     self.made += 1
-                    return arrays(item, targets)
+                    return arrays(item, [t if y == prompt.TYPES["score"] else smooth(t) for t, y in zip(targets, item["types"])])
                 questions.popitem()
                 targets.pop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import situations
 
 HERE = Path(__file__).parent
 NAMES = ("scenarios", "facts", "fields", "words", "people", "situations")
-SHARES = (0.22, 0.07, 0.05, 0.04, 0.30, 0.32)
+SHARES = (0.16, 0.06, 0.05, 0.03, 0.36, 0.34)
 FIRST_SHARES = (0.22, 0.25, 0.27, 0.05, 0.17, 0.04)  # of a worker's first records: what is copied is learned first
 FIRST_RECORDS = 6000
 MAX_QUESTIONS, MAX_OPTIONS = 6, 26
@@ -35,6 +36,15 @@ class Mixture:
         self.makers.append(situations.Situations(HERE / "situations", noise))
         self.shares = shares
         self.examples = [e[:1].upper() + e[1:] + "." for e in self.lexicon.examples if len(e) < 80]
+
+    def unseen(self):
+        """Records of situations and of people's texts that are never trained, or None."""
+        makers = [m.unseen() for m in self.makers[4:] if hasattr(m, "unseen") and (m.held if isinstance(m.held, list) else any(m.held.values()))]
+        if not makers:
+            return None
+        made = copy.copy(self)
+        made.makers, made.shares = makers, [1.0] * len(makers)
+        return made
 
     def record(self, rng: random.Random):
         """(state, questions, targets): targets are probabilities in prompt order."""

@@ -6,8 +6,10 @@ of it | wrong | wrong`, `s question: low < high @ place from 0 to 1`. Phrases ar
 
 from __future__ import annotations
 
+import copy
 import json
 import re
+import zlib
 from pathlib import Path
 
 import asking
@@ -16,6 +18,7 @@ import slots
 
 UNTRUE = ["It is not true that {}", "Is it wrong that {}?", "It is false that {}", "Would it be wrong to say that {}?"]
 SURE = ["Is it true that {}?", "Does it follow that {}?", "Can one conclude that {}?", "{}, right?", "Claim: {}", "Is it the case that {}?", "true or false: {}", "Does the text say or imply that {}?"]
+HELD = re.compile(r"(customers_[6-9]|work_[6-9]|everyday_[5-9]|reasoning_|judging_)")  # files of which a twentieth is never trained; the spans before read all of the others
 QUESTION = re.compile(r"^(Is|Are|Does|Do|Was|Were|Has|Have|Had|Can|Could|Should|Did|Must|Might|Will|Would|Who|What|May)\b")
 
 
@@ -29,7 +32,7 @@ def read(folder: Path) -> list[dict]:
                 now = None
                 continue
             if now is None:
-                now = {"texts": [], "yes": [], "no": [], "choices": [], "scores": []}
+                now = {"file": path.stem, "texts": [], "yes": [], "no": [], "choices": [], "scores": []}
                 found.append(now)
             if tag in "=j":
                 now["texts"].append((tag == "j", rest))
@@ -70,7 +73,16 @@ def phrase(rng, text: str, bound: dict) -> str:
 class Situations:
     def __init__(self, folder: Path, noise):
         self.noise = noise
-        self.situations = read(folder)
+        every = read(folder)
+        self.held = [s for s in every if HELD.match(s["file"]) and zlib.crc32(s["texts"][0][1].encode()) % 20 == 0]
+        held = set(map(id, self.held))
+        self.situations = [s for s in every if id(s) not in held]
+
+    def unseen(self):
+        """The same maker of the situations that are held back."""
+        made = copy.copy(self)
+        made.situations = self.held
+        return made
 
     def make(self, rng, examples=()):
         one, bound = rng.choice(self.situations), {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import math
 import multiprocessing
 import os
 import queue
@@ -248,6 +249,55 @@ def generators(model, tokenize, mixed, device, count=200):
     return found
 
 
+UNSEEN_SURE = 0.8  # questions whose right answer is plain
+
+
+def held_back(tokenize, mixed, count: int):
+    """Encoded records of texts and situations that are never trained."""
+    unseen = mixed.unseen()
+    if unseen is None:
+        return []
+    source = batches.Source(tokenize, unseen, 998_000, 0)
+    return [source.encoded() for _ in range(count)]
+
+
+@torch.no_grad()
+def unseen_answers(model, items, device):
+    """[(probabilities, index of the right option)] of the yes or no and choice questions."""
+    fused = dict(network.FUSED)
+    network.fuse(False)
+    model.eval()
+    found = []
+    for at in range(0, len(items), 50):
+        part = items[at : at + 50]
+        logp = model(batches.to_device(batches.collate(part), device))[0].float().exp().cpu().tolist()
+        for (_, _, types, _, owner, target, _), row in zip(part, logp):
+            for n, kind in enumerate(types):
+                options = [k for k, o in enumerate(owner) if o == n]
+                best = max(options, key=lambda k: target[k])
+                if kind != prompt.TYPES["score"] and target[best] >= UNSEEN_SURE:
+                    found.append(([round(row[k], 6) for k in options], options.index(best)))
+    model.train()
+    network.FUSED.update(fused)
+    return found
+
+
+def unseen_figures(found, temperature: float = 1.0) -> dict:
+    """Accuracy, calibration error in ten bins, and mean surprise."""
+    bins, surprise, hits = [[] for _ in range(10)], 0.0, 0
+    for p, right in found:
+        logits = [math.log(max(x, 1e-9)) / temperature for x in p]
+        every = math.log(sum(map(math.exp, logits)))
+        p = [math.exp(l - every) for l in logits]
+        best = max(range(len(p)), key=p.__getitem__)
+        hits += best == right
+        surprise += every - logits[right]
+        bins[min(9, int(p[best] * 10))].append((p[best], best == right))
+    count = max(1, len(found))
+    ece = sum(abs(sum(p for p, _ in b) - sum(h for _, h in b)) for b in bins) / count
+    return {"questions": len(found), "right": round(hits / count, 4), "ece": round(ece, 4), "surprise": round(surprise / count, 4)}
+
+
 def save(model, opt, args, progress: dict):
     """The averaged weights as OUT/snapshot; a reader sees the old folder or the new one."""
     part, old, final = args.out / "snapshot.part", args.out / "snapshot.old", args.out / "snapshot"
@@ -284,6 +334,7 @@ def train(rank, world, args, tokenize, mixed, began):
     torch.manual_seed(args.seed + 100 * rank + round(args.from_share * 1000) * 1000)
     opt = Optimiser(model, args.matrix_rate, args.rate)
     say = print if rank == 0 else (lambda *a, **k: None)
+    held = held_back(tokenize, mixed, 400 if on_gpu else 8) if rank == 0 else []
     say(f"parameters {opt.flat.numel()}, {world} x {device.type}, {args.workers} workers, ready after {time.time() - began:.1f} s", flush=True)
     samples = {}
     while on_gpu and len(samples) < len(batches.LENGTHS):
@@ -346,8 +397,9 @@ def train(rank, world, args, tokenize, mixed, began):
         if now - measured > args.measure_every:
             opt.swap()
             report, _ = evaluate(model, tokenize, [args.heldout / "dev.txt"], device)
+            unseen = unseen_figures(unseen_answers(model, held, device))
             opt.swap()
-            say("dev: " + ", ".join(f"{n} {report['dev'][n]:.3f}" for n in ("noul", "choice", "score_error", "ece")), flush=True)
+            say("dev: " + ", ".join(f"{n} {report['dev'][n]:.3f}" for n in ("noul", "choice", "score_error", "ece")) + f"; unseen: right {unseen['right']:.3f}, ece {unseen['ece']:.3f}", flush=True)
             measured = time.time()
         if now - saved > args.save_every:
             save(model, opt, args, progress())
@@ -362,6 +414,9 @@ def train(rank, world, args, tokenize, mixed, began):
     network.fuse(False)
     weights.load(model, args.out / "snapshot")  # what is measured is what is written: values rounded to BF16
     report, failed = evaluate(model, tokenize, [args.heldout / f"{n}.txt" for n in ("dev", "heldout", "freestyle")], device)
+    answered = unseen_answers(model, held_back(tokenize, mixed, 3000 if on_gpu else 8), device)
+    (args.out / "unseen.json").write_text(json.dumps(answered))  # temper.py fits by these
+    report["unseen"] = unseen_figures(answered)
     report["training"] = spent
     (args.out / "report.json").write_text(json.dumps(report, indent=1))
     (args.out / "failures.json").write_text(json.dumps(failed["dev"], ensure_ascii=False, indent=0))  # the other sets' failures are not looked at
