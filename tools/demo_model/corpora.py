@@ -79,7 +79,7 @@ LABELLED = ("clinc", "banking", "nlu", "snips", "nlupp", "emotions", "sgd", "bit
 BY_LABEL = ("clinc", "banking", "nlu", "snips", "sgd", "bitext", "customers", "counsel")
 
 
-HELD = frozenset("snli qnli cosmos boolq conda bbq sense headlines toxic wellformed bitext customers sgd dialogues campers counsel polite".split())  # the spans before read all of the others
+HELD = frozenset("snli qnli cosmos boolq conda bbq sense headlines toxic wellformed bitext customers sgd dialogues campers counsel".split())  # the spans before read all of the others
 
 
 def unseen(text: str) -> bool:
@@ -144,7 +144,7 @@ class People(reading.Reading):
             state, asked = self.sense(rng, item) if kind == "sense" else self.dialogue(rng, item)
             return self.noise(rng, state) if isinstance(state, str) and rng.random() < 0.2 else state, [a for a in asked if a]
         ask = {"emotions": self.emotion, "mnli": self.inference, "snli": self.inference, "tweets": self.harm, "reviews": self.review, "sms": self.spam, "nlupp": self.several, "qnli": self.answerable, "cosmos": self.multiple, "bbq": self.multiple,
-               "boolq": self.yes_no, "conda": self.yes_no, "headlines": self.headline, "toxic": self.toxicity, "wellformed": self.well_formed, "campers": self.strategy, "polite": self.politeness}.get(kind, self.intent)
+               "boolq": self.yes_no, "conda": self.yes_no, "headlines": self.headline, "toxic": self.toxicity, "wellformed": self.well_formed, "campers": self.strategy}.get(kind, self.intent)
         who = rng.choice(WHO)
         count = rng.choice((1, 2, 3, 3, 4, 4, 5))
         asked = [a for a in (ask(rng, item, who) for _ in range(count)) if a]

@@ -309,14 +309,6 @@ def bookings(clone):
                 yield {"s": "dialogues", "t": tidy(text), "m": [["u", tidy(text)]], "a": [[]], "x": found}
 
 
-def polite(clone):
-    for name in ("wikipedia", "stack-exchange"):
-        for row in csv.DictReader(io.StringIO(clone.text(f"{name}.annotated.csv"))):
-            if row["Normalized Score"] and len(row["Request"]) < 500:
-                text = re.sub(r"&lt;(\w+)&gt;|<(\w+)>", "it", row["Request"])
-                yield {"s": "polite", "t": tidy(text), "y": round(float(row["Normalized Score"]), 2)}
-
-
 def counsel(clone):
     seen = {}
     for row in csv.DictReader(io.StringIO(clone.text("data/20200325_counsel_chat.csv"))):
@@ -335,7 +327,7 @@ SOURCES = [
     ("AbhilashaRavichander+CondaQA", negated), ("nyu-mll+BBQ", who_of_two), ("wangcunxiang+SemEval2020-Task4-Commonsense-Validation-and-Explanation", sensible), ("bhargaviparanjape+clickbait", headlines),
     ("surge-ai+toxicity", toxic), ("google-research-datasets+query-wellformedness", asked_well), ("bitext+customer-support-intent-detection-training-dataset", service),
     ("awslabs+multi-domain-goal-oriented-dialogues-dataset", customers), ("google-research-datasets+dstc8-schema-guided-dialogue", dialogues), ("kushalchawla+CaSiNo", campers), ("nbertagnolli+counsel-chat", counsel),
-    ("PolyAI-LDN+task-specific-datasets", bookings), ("extendann+Politeness-Detection", polite),
+    ("PolyAI-LDN+task-specific-datasets", bookings),
 ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 
 import asking
 
@@ -28,9 +27,6 @@ WELL = [("Is the question well formed?", 1), ("Is it a proper question?", 1), ("
 WELL_SCALES = ["garbled < understandable < well written", "bad < fair < good", "wrong < flawed < right", "poor grammar < some mistakes < no mistakes", "0 < 1 < 2 < 3 < 4"]
 WELL_NAMES = [("well formed", "faulty"), ("correct", "has mistakes"), ("proper question", "broken question"), ("good", "needs editing")]
 
-POLITE = [("Is the request polite?", 1), ("Is it rude?", -1), ("Is the tone friendly?", 1), ("polite", 1), ("Is the writer curt or harsh?", -1), ("Is it asked courteously?", 1), ("Does the writer sound annoyed?", -1), ("The tone is respectful", 1), ("impolite", -1), ("Would the reader find it pleasant?", 1)]
-POLITE_NAMES = [("polite", "rude"), ("courteous", "curt"), ("friendly", "unfriendly"), ("respectful", "disrespectful"), ("kind", "harsh")]
-POLITE_SCALES = ["rude < neutral < polite", "very rude < rude < neutral < polite < very polite", "curt < plain < courteous", "low < medium < high", "harsh < matter-of-fact < warm"]
 
 # what somebody does with a turn: names, claims, acts too near to serve as its opposite
 ACTS = {
@@ -81,12 +77,6 @@ class Reading:
 
     def toxicity(self, rng, item, who):
         return self.both(rng, item, TOXIC, TOXIC_NAMES, ["Moderation", "Label", "How is the comment?", "Decision", "Tone of the comment"], "label", 0.93 if item["y"] else 0.05)
-
-    def politeness(self, rng, item, who):
-        p = 0.5 + 0.45 * math.tanh(1.6 * item["y"])
-        if abs(item["y"]) < 0.4:  # neither: only a scale can say so
-            return asking.score(rng, rng.choice(("How polite is it?", "Politeness", "Tone of the request")), [s.strip() for s in rng.choice(POLITE_SCALES).split("<")], 0.5 + item["y"] / 3)
-        return self.both(rng, item, POLITE, POLITE_NAMES, ["How polite is it?", "Politeness", "Tone of the request", "How friendly does it sound?", "Courtesy"], "tone", p, scales=POLITE_SCALES, place=min(1.0, max(0.0, 0.5 + item["y"] / 3)))
 
     def well_formed(self, rng, item, who):
         p = min(0.96, max(0.04, item["y"]))
