@@ -121,7 +121,7 @@ void declare_model(Flags& flags, Options& o) {
                return {};
              });
   flags.text("--f32-layers", "N", "8, or all in a small model",
-             "on a GPU: layers, from the first, whose activations stay f32; all: every one",
+             "on a GPU: layers, from the first, whose activations keep the accuracy of f32; all: every one",
              [&](const std::string& text) -> Status {
                o.f32_layers = text;
                return check_f32_layers(text);
