@@ -268,7 +268,7 @@ class People(reading.Reading):
             label = labels[rng.choice(mine if truth else wrong)]
             text = rng.choice(CLAIMS).format(who=who, do=rng.choice(label.wishes)) if rng.random() < 0.6 else rng.choice(NAMED).format(rng.choice(label.names))
             return asking.noul(rng, upper(text), 0.95 if truth else 0.05)
-        options = [self.option(rng, labels[k], k, who) for k in [rng.choice(mine)] + rng.sample(wrong, rng.choice((1, 2, 3, 4)))]
+        options = [self.option(rng, labels[k], k, who) for k in [rng.choice(mine)] + rng.sample(wrong, min(len(wrong), rng.choice((1, 2, 3, 4))))]
         return asking.choice(rng, rng.choice(WANTS).format(who), "intent", options, 0, soft=[0.95] + [0.05 / (len(options) - 1)] * (len(options) - 1))
 
     # Emotions, truth, harm

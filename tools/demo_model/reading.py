@@ -136,7 +136,7 @@ class Reading:
             label = labels[rng.choice(mine if truth else wrong)]
             claim = f"Does the {who} {rng.choice(label.wishes)}?" if rng.random() < 0.6 else rng.choice(("Is there {} in the message?", "{}", "One finds this in the message: {}", "The message contains {}")).format(rng.choice(label.names))
             return asking.noul(rng, claim[:1].upper() + claim[1:], 0.9 if truth else 0.07)
-        options = [self.option(rng, labels[k], k, who) for k in [rng.choice(mine)] + rng.sample(wrong, rng.choice((1, 2, 3, 4)))]
+        options = [self.option(rng, labels[k], k, who) for k in [rng.choice(mine)] + rng.sample(wrong, min(len(wrong), rng.choice((1, 2, 3, 4))))]
         return asking.choice(rng, rng.choice(("What does the {} do?", "Strategy of the {}", "What is the message for?", "Kind of message", "What is the {} up to?")).format(who), "strategy", options, 0, soft=[0.92] + [0.08 / (len(options) - 1)] * (len(options) - 1))
 
     # Those that make a state of their own

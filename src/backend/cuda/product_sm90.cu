@@ -112,7 +112,7 @@ bool on_words(const void* pointer) { return reinterpret_cast<std::uintptr_t>(poi
 // writes and every warpgroup reads, or by what the second-level cache sends to all of them.
 double cycles(std::int64_t rows, std::int64_t columns, double steps, bool pair, ProductTile tile) {
   constexpr double kColumnCycles = 4.99, kSharedBytesACycle = 107, kCacheBytesACycle = 5640;
-  constexpr double kTileCycles = 2530, kElementCycles = 0.0717, kHandoverCycles = 6000;
+  constexpr double kTileCycles = 2530, kElementCycles = 0.0717, kHandoverCycles = 16000;
   constexpr int kClustersAtOnce[kMostCluster + 1] = {0, 132, 66, 0, 32, 0, 0, 0, 16};
   constexpr double kCoupling[kMostCluster + 1] = {0, 1, 1.02, 0, 1.10, 0, 0, 0, 1.43};  // blocks wait for each other
   const int cluster = tile.cluster_rows * tile.cluster_columns;
