@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "backend/cuda/context.h"
 #include "backend/cuda/rehearsal.h"
@@ -52,7 +53,8 @@ Handover Context::next_handover() {
   auto* sums = handovers.get<float>(Handover::kSums + Handover::kMarks, *this);
   if (failed()) return {};
   auto* marks = reinterpret_cast<unsigned*>(sums + Handover::kSums);
-  if (num_handovers == 0) {
+  if (num_handovers == 0 || num_handovers == std::numeric_limits<unsigned>::max()) {  // no number comes again
+    num_handovers = 0;
     check(cudaMemsetAsync(marks, 0, Handover::kMarks * sizeof(unsigned), stream), "marks of a product");
   }
   return {.sums = sums, .marks = marks, .launch = ++num_handovers};

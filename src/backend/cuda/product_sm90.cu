@@ -86,7 +86,7 @@ cudaError_t launch(const ProductArgs& args, Params& params, ProductTile tile, cu
   }
   const std::int64_t tiles = std::int64_t{params.row_tiles} * params.column_tiles;
   const std::int64_t at_once = std::min<std::int64_t>(tiles, most[cluster]);
-  const bool shares = tile.shares && tiles % at_once != 0;
+  const bool shares = tile.shares && tiles % at_once != 0 && at_once * cluster <= Handover::kMostBlocks;
   params.whole_rounds = static_cast<int>(shares ? tiles / at_once - 1 : div_up(tiles, at_once));
   launch.config().gridDim = dim3(static_cast<unsigned>(at_once * cluster));
   return launch.run(kernel, params);

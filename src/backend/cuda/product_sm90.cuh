@@ -2,11 +2,10 @@
 // Arithmetic: FP16 operands, one f32 accumulator an output, depth ascending in steps of 16; padding is zeros. What an
 //             input lost as FP16 may come first, as E4M3 in steps of 32.
 // Schedule:   a block a multiprocessor walks tiles of 128 or 192 rows by 96 to 256 columns, whichever fills the last
-// round of
-//             tiles best. One warpgroup fetches through a ring of stages, two or three multiply, 64 rows each. Blocks
-//             of a cluster share what they read: those in one column the weights' tile, those in one row the input's,
-//             each fetching a part for all. Tiles that run together lie in a square of the output, so that the
-//             second-level cache serves their rows and columns.
+//             round best; or the last two rounds' tiles are shared out evenly. One warpgroup fetches through a ring of
+//             stages, two or three multiply, 64 rows each. Blocks of a cluster share what they read: those in one
+//             column the weights' tile, those in one row the input's, each fetching a part for all. Tiles that run
+//             together lie in a square of the output, so that the second-level cache serves their rows and columns.
 // Bound:      the tensor cores; for few rows, what the second-level cache can send to the multiprocessors.
 #pragma once
 
@@ -455,13 +454,13 @@ __device__ __forceinline__ void release(const Params& params, const Ring<S>& rin
 
 // A warpgroup's sums on their way to the cluster that goes on with them: a lane's own, so that words follow words.
 template <typename S>
-struct Passing {
+struct Relay {
   float4* words;
   unsigned* mark;
   unsigned launch;
   int thread, worker;
   // From cluster `from` to the next, block by block and warpgroup by warpgroup.
-  __device__ Passing(const Params& params, int from, Rank rank, int worker_)
+  __device__ Relay(const Params& params, int from, Rank rank, int worker_)
       : launch(params.launch), thread(static_cast<int>(threadIdx.x) % kWarpgroup), worker(worker_) {
     const int block = (from * params.cluster_rows + rank.row) * params.cluster_columns + rank.column;
     const int slot = block * S::kWorkers + worker;
@@ -569,7 +568,7 @@ __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, 
     float sum[kCount];
     // Nothing is pending here; the assembler must be told, or it waits for each wgmma that follows (C7515).
     wgmma_wait<0>();
-    if (!piece.begins()) Passing<S>(params, walk.cluster - 1, rank, worker).take(sum);
+    if (!piece.begins()) Relay<S>(params, walk.cluster - 1, rank, worker).take(sum);
     if (piece.first < low_steps) {
       multiply_low(params, ring, worker, rank, thread, row, lead, piece.first, min(piece.end, low_steps), sum);
     }
@@ -600,7 +599,7 @@ __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, 
     pin(sum);
     if (previous >= 0) release(params, ring, rank, previous, thread);  // a piece may end with the low part
     if (!piece.ends()) {
-      Passing<S>(params, walk.cluster, rank, worker).give(sum);
+      Relay<S>(params, walk.cluster, rank, worker).give(sum);
       continue;
     }
 #pragma unroll
