@@ -119,7 +119,7 @@ class Situations:
                     asked.append(made)
             elif kind == "s":
                 question, levels, place = rng.choice(one["scores"])
-                asked.append(asking.score(rng, question, list(levels), place))
+                asked.append(asking.score(rng, phrase(rng, question, bound), [phrase(rng, l, bound) for l in levels], place))
         if is_json:
             state = json.loads(text.translate({ord("⟨"): "{", ord("⟩"): "}"}))
             return ({rng.choice(("data", "record", "state", "payload")): state} if rng.random() < 0.2 else state), asked
