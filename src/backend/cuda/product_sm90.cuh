@@ -14,7 +14,9 @@
 #include <algorithm>
 
 #include "backend/cuda/launch.h"
+#include "backend/cuda/product_finish.cuh"
 #include "backend/cuda/product_sm90.h"
+#include "backend/cuda/product_walk.cuh"
 #include "backend/cuda/product_wgmma.cuh"
 
 namespace clef::cuda {
@@ -23,7 +25,6 @@ namespace {
 constexpr int kTileDepth = kChunk;         // 64: one swizzled row
 constexpr int kLowDepth = kChunkRowBytes;  // of a step of E4M3: the same bytes
 constexpr int kGroupRows = 16;             // row tiles taken together, times all columns in turn
-constexpr int kGroup = 16;                 // rows of the weights that are reordered among themselves
 constexpr int kSharedBytes = 227 * 1024;
 
 struct Params {
@@ -85,59 +86,6 @@ struct Place {
 // Where a block stands in its cluster.
 struct Rank {
   int row = 0, column = 0;
-};
-
-// What a cluster of blocks works on: part of the steps of a cluster of tiles.
-struct Piece {
-  int tile = 0;
-  int first = 0, end = 0, steps = 0;  // its steps, and all of the tile
-  __device__ bool is_empty() const { return first == end; }
-  __device__ bool begins() const { return first == 0; }
-  __device__ bool ends() const { return end == steps; }
-};
-
-// The pieces that a cluster of blocks takes: whole tiles, one of each round of all clusters. It moves on by one from
-// round to round: else, where rounds hold a multiple of the tiles of a column, some would meet only the tiles with two
-// planes. The tiles of the last two rounds, the last one not full, may be shared out evenly: each cluster takes so many
-// tiles and a fraction, one after the other. A tile that two clusters share is begun by the first, who hands its sums
-// over, and the other goes on from there: every sum has its terms in the same order as ever. Who begins a tile does so
-// at once and who ends one does so at last, so nobody waits long.
-struct Walk {
-  int cluster, clusters, tiles, whole_rounds;
-  int at = 0;
-  __device__ int shared() const { return tiles - whole_rounds * clusters; }
-  __device__ int tile() const { return at * clusters + (cluster + at) % clusters; }  // of a whole round
-  __device__ bool has_piece() const {
-    return at < whole_rounds ? tile() < tiles : shared() > 0 && at < whole_rounds + 3;
-  }
-  __device__ void advance() { ++at; }
-  // Where the tile's steps are known from its number. A piece may be empty.
-  template <typename StepsOf>
-  __device__ Piece piece(StepsOf steps_of) const {
-    if (at < whole_rounds) {
-      const int steps = steps_of(tile());
-      return {tile(), 0, steps, steps};
-    }
-    const int from = cluster * shared(), to = from + shared();  // in tiles' fractions of 1 / clusters
-    const auto place = [&](int position) { return whole_rounds * clusters + position / clusters; };
-    const auto cut = [&](int position, int steps) {
-      return static_cast<int>(static_cast<long long>(steps) * (position % clusters) / clusters);
-    };
-    if (at == whole_rounds) {
-      if (to % clusters == 0) return {};
-      const int steps = steps_of(place(to));
-      return {place(to), 0, cut(to, steps), steps};
-    }
-    if (at == whole_rounds + 1) {
-      const int tile = place(from + clusters - 1);
-      if (tile >= place(to)) return {};
-      const int steps = steps_of(tile);
-      return {tile, 0, steps, steps};
-    }
-    if (from % clusters == 0) return {};
-    const int steps = steps_of(place(from));
-    return {place(from), cut(from, steps), steps, steps};
-  }
 };
 
 // The block's own tile of the walk's cluster of tiles `index`.
@@ -338,104 +286,6 @@ __device__ void fetch(const Params& params, Ring<S> ring, Rank rank, Walk walk) 
     __syncwarp();
   }
 }
-
-// Zero for -infinity's like; a result of __fdividef is good to two units in the last place.
-__device__ __forceinline__ float silu_of(float x) { return __fdividef(x, 1.0F + __expf(-x)); }
-
-// x / 2 (1 + tanh(u)) = x / (1 + exp(-2u))
-__device__ __forceinline__ float gelu_tanh_of(float x) {
-  const float u = 0.79788456080286536F * (x + 0.044715F * x * x * x);
-  return __fdividef(x, 1.0F + __expf(-2.0F * u));
-}
-
-// A warpgroup's 64 rows of a tile: kColumns columns, of which this lane has four of every sixteen, in two rows; they
-// lie side by side where the weights came in groups. What is rare stands in loops of its own behind one branch each: a
-// branch an element made the code larger than the instruction cache, and a tile's end as long as its products.
-template <int kColumns>
-struct Finish {
-  static constexpr int kPairs = kColumns / 8;  // of sums of neighbouring columns, in each of the two rows
-  void* y;
-  std::int64_t stride;
-  int rows, columns;
-  int row, column;  // of the lane's first row, of the tile's first column
-  bool grouped, add;
-
-  __device__ int column_of(int pair) const {
-    const int lane = static_cast<int>(threadIdx.x % 4);
-    return column + (grouped ? pair / 2 * kGroup + lane * 4 + pair % 2 * 2 : pair * 8 + lane * 2);
-  }
-
-  __device__ void add_bias(const float* bias, float (&sum)[kColumns / 2]) const {
-#pragma unroll
-    for (int p = 0; p < kPairs; ++p) {
-      const int c = column_of(p);
-      const float first = c < columns ? bias[c] : 0.0F;
-      const float second = c + 1 < columns ? bias[c + 1] : 0.0F;
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        sum[4 * p + 2 * half] += first;
-        sum[4 * p + 2 * half + 1] += second;
-      }
-    }
-  }
-
-  // Adding is left to the second-level cache: one addition an element, so its order is no question, and nothing waits
-  // for the y that was there.
-  __device__ void store_f32(const float (&sum)[kColumns / 2]) const {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int r = row + 8 * half;
-      if (r >= rows) continue;
-      float* to = static_cast<float*>(y) + r * stride;
-      if (grouped) {
-#pragma unroll
-        for (int p = 0; p < kPairs; p += 2) {
-          const int c = column_of(p), at = 4 * p + 2 * half;
-          if (c >= columns) continue;
-          if (add) {
-            asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to + c), "f"(sum[at]),
-                         "f"(sum[at + 1]), "f"(sum[at + 4]), "f"(sum[at + 5])
-                         : "memory");
-          } else {
-            *reinterpret_cast<float4*>(to + c) = make_float4(sum[at], sum[at + 1], sum[at + 4], sum[at + 5]);
-          }
-        }
-      } else {
-        each_alone(to, sum, half, [&](float value, float& place) { place = add ? place + value : value; });
-      }
-    }
-  }
-
-  __device__ void store_f16(const float (&sum)[kColumns / 2]) const {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int r = row + 8 * half;
-      if (r >= rows) continue;
-      __half* to = static_cast<__half*>(y) + r * stride;
-      if (grouped) {
-#pragma unroll
-        for (int p = 0; p < kPairs; p += 2) {
-          const int c = column_of(p), at = 4 * p + 2 * half;
-          const uint2 word = make_uint2(pack_halves(sum[at], sum[at + 1]), pack_halves(sum[at + 4], sum[at + 5]));
-          if (c < columns) *reinterpret_cast<uint2*>(to + c) = word;
-        }
-      } else {
-        each_alone(to, sum, half, [](float value, __half& place) { place = __float2half_rn(value); });
-      }
-    }
-  }
-
- private:
-  template <typename T, typename Put>
-  __device__ void each_alone(T* to, const float (&sum)[kColumns / 2], int half, Put put) const {
-#pragma unroll
-    for (int p = 0; p < kPairs; ++p) {
-      const int c = column_of(p);
-      if (c < columns) put(sum[4 * p + 2 * half], to[c]);
-      if (c + 1 < columns) put(sum[4 * p + 2 * half + 1], to[c + 1]);
-    }
-  }
-};
 
 // Tells those who fetch for this block that a stage is free again: the blocks of its row and of its column, one thread
 // each.
