@@ -9,6 +9,7 @@
 
 #include "backend/cuda/cuda_device.h"
 #include "engine/engine.h"
+#include "skip.h"
 #include "support/golden.h"
 #include "support/media_requests.h"
 
@@ -18,11 +19,10 @@ namespace {
 using test::golden_lines;
 using test::test_data_path;
 
-#define SKIP_WITHOUT_GPU()                                               \
-  if (const auto gpus = list_cuda_gpus(); !gpus) {                       \
-    std::printf("not checked here: %s\n", gpus.error().message.c_str()); \
-    GTEST_SKIP() << gpus.error().message;                                \
-  }
+std::string no_gpu() {
+  const auto gpus = list_cuda_gpus();
+  return gpus ? "" : gpus.error().message;
+}
 
 // Small models are f32 throughout unless the device is told otherwise; so they are run as the large ones are.
 constexpr std::int64_t kAsLargeModels = 8;
@@ -100,19 +100,19 @@ void check_model(const std::string& model, const std::vector<std::string>& golde
 }
 
 TEST(CudaDecisions, AgreeWithTheReference) {
-  SKIP_WITHOUT_GPU();
+  SKIP_BECAUSE(no_gpu());
   check_model("clef-tiny.gguf", {"text.jsonl", "vision.jsonl", "video.jsonl"}, {5e-5, 5e-4});
 }
 
 // Its scales are capped at 100: what is small in a logit is large in a probability. Run as the large models are it
 // misses the bound, and says so here until it does not (docs/accuracy.md).
 TEST(CudaDecisions, AgreeForTheSecondModel) {
-  SKIP_WITHOUT_GPU();
+  SKIP_BECAUSE(no_gpu());
   check_model("clef-tiny27.gguf", {"tiny27.jsonl"}, {5e-5, 5e-4});
 }
 
 TEST(CudaDecisions, AgreeAsTheyAreRun) {
-  SKIP_WITHOUT_GPU();
+  SKIP_BECAUSE(no_gpu());
   for (const auto& [model, golden] :
        {std::pair("clef-tiny.gguf", "text.jsonl"), std::pair("clef-tiny27.gguf", "tiny27.jsonl")}) {
     auto device = open_cuda_device({});
@@ -124,7 +124,7 @@ TEST(CudaDecisions, AgreeAsTheyAreRun) {
 }
 
 TEST(CudaDecisions, AgreeInFloat) {
-  SKIP_WITHOUT_GPU();
+  SKIP_BECAUSE(no_gpu());
   check_model("clef-tiny.gguf", {"text.jsonl", "vision.jsonl", "video.jsonl"}, {2e-6, 1e-5}, DType::f32);
   check_model("clef-tiny27.gguf", {"tiny27.jsonl"}, {2e-6, 2e-5}, DType::f32);
 }
@@ -173,13 +173,13 @@ void check_bits(const std::string& model, const std::vector<std::string>& golden
 }
 
 TEST(CudaBits, DoNotDependOnTheCompany) {
-  SKIP_WITHOUT_GPU();
+  SKIP_BECAUSE(no_gpu());
   check_bits("clef-tiny", {"text.jsonl", "vision.jsonl", "video.jsonl"}, DType::f16);
   check_bits("clef-tiny27", {"tiny27.jsonl"}, DType::f16);
 }
 
 TEST(CudaBits, DoNotDependOnTheCompanyInFloat) {
-  SKIP_WITHOUT_GPU();
+  SKIP_BECAUSE(no_gpu());
   check_bits("clef-tiny27.gguf", {"tiny27.jsonl"}, DType::f32);
 }
 

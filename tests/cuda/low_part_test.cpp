@@ -8,6 +8,7 @@
 
 #include "backend/cuda/cuda_device.h"
 #include "op_mirror.h"
+#include "skip.h"
 
 namespace clef {
 namespace {
@@ -21,12 +22,9 @@ class CudaLowPart : public ::testing::Test {
  protected:
   void SetUp() override {
     auto opened = open_cuda_device({});
-    if (!opened) {
-      std::printf("not checked here: %s\n", opened.error().message.c_str());
-      GTEST_SKIP() << opened.error().message;
-    }
+    SKIP_BECAUSE(opened ? "" : opened.error().message);
     device = std::move(opened).value();
-    if (!device->has_low_parts()) GTEST_SKIP() << device->name() << " has none";
+    SKIP_BECAUSE(device->has_low_parts() ? "" : device->name() + ": only Hopper's products take low parts");
   }
 
   template <typename O>

@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "model/memory_plan.h"
 #include "model/network.h"
+#include "skip.h"
 #include "support/golden.h"
 
 namespace clef {
@@ -26,12 +27,6 @@ std::string no_gpu() {
   if (!gpus) return gpus.error().message;
   return !gpus->empty() && gpus->front().is_usable ? "" : "no GPU of this machine can be used";
 }
-
-#define NEEDS_GPU()                                     \
-  if (const std::string why = no_gpu(); !why.empty()) { \
-    std::printf("not checked here: %s\n", why.c_str()); \
-    GTEST_SKIP() << why;                                \
-  }
 
 // What earlier passes of this process gave back stays in the driver's pool; here it would hide what a pass takes.
 void empty_pool() {
@@ -74,7 +69,7 @@ std::string request(std::size_t words) {
 }
 
 TEST(CudaMemory, APassTakesNoMoreThanThePlanSays) {
-  NEEDS_GPU();
+  SKIP_BECAUSE(no_gpu());
   const auto file = open_model(test::test_data_path("clef-tiny"));
   ASSERT_TRUE(file) << file.error().message;
   for (const std::string f32_layers : {"", "0", "all"}) {
@@ -101,7 +96,7 @@ TEST(CudaMemory, APassTakesNoMoreThanThePlanSays) {
 }
 
 TEST(CudaMemory, AModelThatDoesNotFitIsRefusedBeforeItIsLoaded) {
-  NEEDS_GPU();
+  SKIP_BECAUSE(no_gpu());
   auto device = open_gpu();
   ASSERT_NE(device, nullptr);
   const Hog hog(std::size_t{100} << 20);
@@ -112,7 +107,7 @@ TEST(CudaMemory, AModelThatDoesNotFitIsRefusedBeforeItIsLoaded) {
 }
 
 TEST(CudaMemory, APassWithoutRoomFailsAloneAndTheNextIsAnsweredAsBefore) {
-  NEEDS_GPU();
+  SKIP_BECAUSE(no_gpu());
   auto opened = Engine::open(test::test_data_path("clef-tiny"), open_gpu(), {});
   ASSERT_TRUE(opened) << opened.error().message;
   const auto engine = std::move(opened).value();

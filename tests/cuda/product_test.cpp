@@ -14,6 +14,7 @@
 #include "backend/cuda/product_sm90.h"
 #include "base/e4m3.h"
 #include "base/f16.h"
+#include "skip.h"
 
 namespace clef {
 namespace {
@@ -276,13 +277,54 @@ void check(const Case& c) {
   EXPECT_EQ(std::memcmp(first.data(), without.data(), not_precise), 0) << "beside precise rows";
 }
 
-TEST(CudaProduct, AgreesWithDoubleAndWithItself) {
+std::string no_hopper() {
   const auto gpus = list_cuda_gpus();
-  if (!gpus || gpus->front().major != 9) {
-    const std::string reason = gpus ? "this GPU is not Hopper's" : gpus.error().message;
-    std::printf("not checked here: %s\n", reason.c_str());
-    GTEST_SKIP() << reason;
-  }
+  if (!gpus) return gpus.error().message;
+  return gpus->front().major == 9 ? "" : "this GPU is not Hopper's";
+}
+
+// Before it asks anything of a GPU, so that this needs none.
+TEST(CudaProduct, RefusesWhatItCannotDo) {
+  alignas(16) static std::byte memory[64];
+  ProductArgs good;
+  good.x = reinterpret_cast<const __half*>(memory);
+  good.w = good.w_up = good.x;
+  good.y = memory;
+  good.x_stride = good.depth = 64;
+  good.columns = good.y_stride = 16;  // and no rows: nothing is read
+  const auto refused = [&](auto change, cuda::ProductTile tile = {}) {
+    ProductArgs args = good;
+    change(args);
+    return launch_product_sm90(args, tile, nullptr) == cudaErrorInvalidValue;
+  };
+  const auto with_low = [&](ProductArgs& args) {
+    args.low = args.w_low = args.w_up_low = reinterpret_cast<const std::uint8_t*>(memory);
+    args.low_scales = reinterpret_cast<const float*>(memory);
+    args.low_stride = args.w_low_stride = 64;
+  };
+  EXPECT_FALSE(refused([](ProductArgs&) {}));
+  EXPECT_FALSE(refused(with_low));
+  EXPECT_TRUE(refused([](ProductArgs& args) { args.depth = 63; }));
+  EXPECT_TRUE(refused([](ProductArgs&) {}, {.shares = true})) << "sharing without a place to hand over";
+  const auto low_but = [&](auto change) {
+    return refused([&](ProductArgs& args) {
+      with_low(args);
+      change(args);
+    });
+  };
+  EXPECT_TRUE(low_but([](ProductArgs& args) { args.planes = 2; }));
+  EXPECT_TRUE(low_but([](ProductArgs& args) { args.low_scales = nullptr; }));
+  EXPECT_TRUE(low_but([](ProductArgs& args) { args.w_low = nullptr; }));
+  EXPECT_TRUE(low_but([](ProductArgs& args) { args.low_stride = 72; }));
+  EXPECT_TRUE(low_but([](ProductArgs& args) { args.w_low_stride = 8; }));
+  EXPECT_TRUE(low_but([](ProductArgs& args) { ++args.low; }));
+  EXPECT_TRUE(low_but([](ProductArgs& args) { args.follow = Follow::swiglu, args.w_up_low = nullptr; }));
+  EXPECT_TRUE(low_but([](ProductArgs& args) { args.remainder = static_cast<__half*>(args.y); })) << "not of swiglu";
+  EXPECT_TRUE(refused([](ProductArgs& args) { args.remainder = static_cast<__half*>(args.y); })) << "without low";
+}
+
+TEST(CudaProduct, AgreesWithDoubleAndWithItself) {
+  SKIP_BECAUSE(no_hopper());
   for (const bool f32 : {false, true}) {
     check({300, 776, 328, Follow::store, f32});
     check({300, 776, 328, Follow::swiglu, f32});

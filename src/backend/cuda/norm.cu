@@ -35,14 +35,11 @@ __device__ void store4<__half>(__half* to, float a, float b, float c, float d) {
   *reinterpret_cast<uint2*>(to) = *reinterpret_cast<const uint2*>(words);
 }
 
-// Rows of cols / 4 words, cols a multiple of 4 and at most 4 * kThreads * kHeldWords.
-template <typename T>
-__global__ void __launch_bounds__(kThreads) rms_norm(Matrix<T> y, Matrix<const float> x, const float* gain, float eps) {
-  let_next_start();
-  wait_for_inputs();
+// A row of cols / 4 words, cols a multiple of 4 and at most 4 * kThreads * kHeldWords, into what the block's threads
+// hold; 1 over its root mean square.
+__device__ __forceinline__ float hold_row(float4 (&held)[kHeldWords], const Matrix<const float>& x, float eps) {
   const float4* from = reinterpret_cast<const float4*>(x.row(blockIdx.x));
   const int words = static_cast<int>(x.cols / 4);
-  float4 held[kHeldWords];
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < kHeldWords; ++i) {
@@ -50,7 +47,16 @@ __global__ void __launch_bounds__(kThreads) rms_norm(Matrix<T> y, Matrix<const f
     held[i] = word < words ? from[word] : make_float4(0, 0, 0, 0);
     sum += held[i].x * held[i].x + held[i].y * held[i].y + held[i].z * held[i].z + held[i].w * held[i].w;
   }
-  const float scale = 1.0F / sqrtf(block_sum<kThreads>(sum) / static_cast<float>(x.cols) + eps);
+  return 1.0F / sqrtf(block_sum<kThreads>(sum) / static_cast<float>(x.cols) + eps);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads) rms_norm(Matrix<T> y, Matrix<const float> x, const float* gain, float eps) {
+  let_next_start();
+  wait_for_inputs();
+  const int words = static_cast<int>(x.cols / 4);
+  float4 held[kHeldWords];
+  const float scale = hold_row(held, x, eps);
   T* to = y.row(blockIdx.x);
 #pragma unroll
   for (int i = 0; i < kHeldWords; ++i) {
@@ -68,17 +74,9 @@ __global__ void __launch_bounds__(kThreads)
   let_next_start();
   wait_for_inputs();
   const std::int64_t row = blockIdx.x;
-  const float4* from = reinterpret_cast<const float4*>(x.row(row));
   const int words = static_cast<int>(x.cols / 4);
   float4 held[kHeldWords];
-  float sum = 0;
-#pragma unroll
-  for (int i = 0; i < kHeldWords; ++i) {
-    const int word = threadIdx.x + i * kThreads;
-    held[i] = word < words ? from[word] : make_float4(0, 0, 0, 0);
-    sum += held[i].x * held[i].x + held[i].y * held[i].y + held[i].z * held[i].z + held[i].w * held[i].w;
-  }
-  const float scale = 1.0F / sqrtf(block_sum<kThreads>(sum) / static_cast<float>(x.cols) + eps);
+  const float scale = hold_row(held, x, eps);
   const LowRow kind = low_row<kThreads>(low, row);
   __half* to = y.row(row);
   float most = 0;

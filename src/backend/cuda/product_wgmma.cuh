@@ -10,189 +10,70 @@ namespace clef::cuda {
 template <int kCount>
 __device__ void product_step(float (&sum)[kCount], std::uint32_t a, std::uint32_t b, bool accumulate);
 
-#define CLEF_FOUR(x, i) "+f"(x[i]), "+f"(x[i + 1]), "+f"(x[i + 2]), "+f"(x[i + 3])
-#define CLEF_EIGHT(x, i) CLEF_FOUR(x, i), CLEF_FOUR(x, i + 4)
-
-template <>
-__device__ __forceinline__ void product_step<48>(float (&sum)[48], std::uint32_t a, std::uint32_t b, bool accumulate) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %50, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
-      "}, %48, %49, p, 1, 1, 0, 0;\n}\n"
-      : CLEF_EIGHT(sum, 0), CLEF_EIGHT(sum, 8), CLEF_EIGHT(sum, 16), CLEF_EIGHT(sum, 24), CLEF_EIGHT(sum, 32),
-        CLEF_EIGHT(sum, 40)
-      : "l"(whole_descriptor(a)), "l"(whole_descriptor(b)), "r"(static_cast<int>(accumulate)));
-}
-
-template <>
-__device__ __forceinline__ void product_step<64>(float (&sum)[64], std::uint32_t a, std::uint32_t b, bool accumulate) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-      "}, %64, %65, p, 1, 1, 0, 0;\n}\n"
-      : CLEF_EIGHT(sum, 0), CLEF_EIGHT(sum, 8), CLEF_EIGHT(sum, 16), CLEF_EIGHT(sum, 24), CLEF_EIGHT(sum, 32),
-        CLEF_EIGHT(sum, 40), CLEF_EIGHT(sum, 48), CLEF_EIGHT(sum, 56)
-      : "l"(whole_descriptor(a)), "l"(whole_descriptor(b)), "r"(static_cast<int>(accumulate)));
-}
-
-template <>
-__device__ __forceinline__ void product_step<80>(float (&sum)[80], std::uint32_t a, std::uint32_t b, bool accumulate) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %82, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n160k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
-      "}, %80, %81, p, 1, 1, 0, 0;\n}\n"
-      : CLEF_EIGHT(sum, 0), CLEF_EIGHT(sum, 8), CLEF_EIGHT(sum, 16), CLEF_EIGHT(sum, 24), CLEF_EIGHT(sum, 32),
-        CLEF_EIGHT(sum, 40), CLEF_EIGHT(sum, 48), CLEF_EIGHT(sum, 56), CLEF_EIGHT(sum, 64), CLEF_EIGHT(sum, 72)
-      : "l"(whole_descriptor(a)), "l"(whole_descriptor(b)), "r"(static_cast<int>(accumulate)));
-}
-
-template <>
-__device__ __forceinline__ void product_step<96>(float (&sum)[96], std::uint32_t a, std::uint32_t b, bool accumulate) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-      "}, %96, %97, p, 1, 1, 0, 0;\n}\n"
-      : CLEF_EIGHT(sum, 0), CLEF_EIGHT(sum, 8), CLEF_EIGHT(sum, 16), CLEF_EIGHT(sum, 24), CLEF_EIGHT(sum, 32),
-        CLEF_EIGHT(sum, 40), CLEF_EIGHT(sum, 48), CLEF_EIGHT(sum, 56), CLEF_EIGHT(sum, 64), CLEF_EIGHT(sum, 72),
-        CLEF_EIGHT(sum, 80), CLEF_EIGHT(sum, 88)
-      : "l"(whole_descriptor(a)), "l"(whole_descriptor(b)), "r"(static_cast<int>(accumulate)));
-}
-
-template <>
-__device__ __forceinline__ void product_step<128>(float (&sum)[128], std::uint32_t a, std::uint32_t b,
-                                                  bool accumulate) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-      "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
-      "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-      "}, %128, %129, p, 1, 1, 0, 0;\n}\n"
-      : CLEF_EIGHT(sum, 0), CLEF_EIGHT(sum, 8), CLEF_EIGHT(sum, 16), CLEF_EIGHT(sum, 24), CLEF_EIGHT(sum, 32),
-        CLEF_EIGHT(sum, 40), CLEF_EIGHT(sum, 48), CLEF_EIGHT(sum, 56), CLEF_EIGHT(sum, 64), CLEF_EIGHT(sum, 72),
-        CLEF_EIGHT(sum, 80), CLEF_EIGHT(sum, 88), CLEF_EIGHT(sum, 96), CLEF_EIGHT(sum, 104), CLEF_EIGHT(sum, 112),
-        CLEF_EIGHT(sum, 120)
-      : "l"(whole_descriptor(a)), "l"(whole_descriptor(b)), "r"(static_cast<int>(accumulate)));
-}
-
 // The same of E4M3: sum[64, 2*kCount] = or += a[64, 32] * b[2*kCount, 32]^T. A row of a tile has as many bytes, and so
 // the descriptors are the same.
 template <int kCount>
 __device__ void low_product_step(float (&sum)[kCount], std::uint32_t a, std::uint32_t b, bool accumulate);
 
-template <>
-__device__ __forceinline__ void low_product_step<48>(float (&sum)[48], std::uint32_t a, std::uint32_t b,
-                                                     bool accumulate) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %50, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n96k32.f32.e4m3.e4m3 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
-      "}, %48, %49, p, 1, 1;\n}\n"
-      : CLEF_EIGHT(sum, 0), CLEF_EIGHT(sum, 8), CLEF_EIGHT(sum, 16), CLEF_EIGHT(sum, 24), CLEF_EIGHT(sum, 32),
-        CLEF_EIGHT(sum, 40)
-      : "l"(whole_descriptor(a)), "l"(whole_descriptor(b)), "r"(static_cast<int>(accumulate)));
-}
+// An instruction names each of its registers, and its text must be a literal: hence these. CLEF_NAMES_n are the names
+// of n sums, CLEF_SUMS_n the sums.
+#define CLEF_FOUR(i) "+f"(sum[i]), "+f"(sum[i + 1]), "+f"(sum[i + 2]), "+f"(sum[i + 3])
+#define CLEF_SIXTEEN(i) CLEF_FOUR(i), CLEF_FOUR(i + 4), CLEF_FOUR(i + 8), CLEF_FOUR(i + 12)
+#define CLEF_NAMES_48                                                                \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"             \
+  ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31" \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define CLEF_SUMS_48 CLEF_SIXTEEN(0), CLEF_SIXTEEN(16), CLEF_SIXTEEN(32)
+#define CLEF_NAMES_64 \
+  CLEF_NAMES_48       \
+  ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define CLEF_SUMS_64 CLEF_SUMS_48, CLEF_SIXTEEN(48)
+#define CLEF_NAMES_80 \
+  CLEF_NAMES_64       \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define CLEF_SUMS_80 CLEF_SUMS_64, CLEF_SIXTEEN(64)
+#define CLEF_NAMES_96 \
+  CLEF_NAMES_80       \
+  ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define CLEF_SUMS_96 CLEF_SUMS_80, CLEF_SIXTEEN(80)
+#define CLEF_NAMES_128                                                                           \
+  CLEF_NAMES_96                                                                                  \
+  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111" \
+  ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define CLEF_SUMS_128 CLEF_SUMS_96, CLEF_SIXTEEN(96), CLEF_SIXTEEN(112)
 
-template <>
-__device__ __forceinline__ void low_product_step<64>(float (&sum)[64], std::uint32_t a, std::uint32_t b,
-                                                     bool accumulate) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-      "}, %64, %65, p, 1, 1;\n}\n"
-      : CLEF_EIGHT(sum, 0), CLEF_EIGHT(sum, 8), CLEF_EIGHT(sum, 16), CLEF_EIGHT(sum, 24), CLEF_EIGHT(sum, 32),
-        CLEF_EIGHT(sum, 40), CLEF_EIGHT(sum, 48), CLEF_EIGHT(sum, 56)
-      : "l"(whole_descriptor(a)), "l"(whole_descriptor(b)), "r"(static_cast<int>(accumulate)));
-}
+#define CLEF_STEP(name, count, shape, last, a_at, b_at, if_at)                                                         \
+  template <>                                                                                                          \
+  __device__ __forceinline__ void name<count>(float(&sum)[count], std::uint32_t a, std::uint32_t b, bool accumulate) { \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #if_at ", 0;\nwgmma.mma_async.sync.aligned." shape               \
+                 " {" CLEF_NAMES_##count "}, %" #a_at ", %" #b_at ", p, 1, 1" last ";\n}\n"                            \
+                 : CLEF_SUMS_##count                                                                                   \
+                 : "l"(whole_descriptor(a)), "l"(whole_descriptor(b)), "r"(static_cast<int>(accumulate)));             \
+  }
+// f16 may be transposed, which the last two numbers choose.
+#define CLEF_STEPS(count, columns, a_at, b_at, if_at)                                            \
+  CLEF_STEP(product_step, count, "m64n" #columns "k16.f32.f16.f16", ", 0, 0", a_at, b_at, if_at) \
+  CLEF_STEP(low_product_step, count, "m64n" #columns "k32.f32.e4m3.e4m3", "", a_at, b_at, if_at)
 
-template <>
-__device__ __forceinline__ void low_product_step<80>(float (&sum)[80], std::uint32_t a, std::uint32_t b,
-                                                     bool accumulate) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %82, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n160k32.f32.e4m3.e4m3 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
-      "}, %80, %81, p, 1, 1;\n}\n"
-      : CLEF_EIGHT(sum, 0), CLEF_EIGHT(sum, 8), CLEF_EIGHT(sum, 16), CLEF_EIGHT(sum, 24), CLEF_EIGHT(sum, 32),
-        CLEF_EIGHT(sum, 40), CLEF_EIGHT(sum, 48), CLEF_EIGHT(sum, 56), CLEF_EIGHT(sum, 64), CLEF_EIGHT(sum, 72)
-      : "l"(whole_descriptor(a)), "l"(whole_descriptor(b)), "r"(static_cast<int>(accumulate)));
-}
+CLEF_STEPS(48, 96, 48, 49, 50)
+CLEF_STEPS(64, 128, 64, 65, 66)
+CLEF_STEPS(80, 160, 80, 81, 82)
+CLEF_STEPS(96, 192, 96, 97, 98)
+CLEF_STEPS(128, 256, 128, 129, 130)
 
-template <>
-__device__ __forceinline__ void low_product_step<96>(float (&sum)[96], std::uint32_t a, std::uint32_t b,
-                                                     bool accumulate) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n192k32.f32.e4m3.e4m3 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-      "}, %96, %97, p, 1, 1;\n}\n"
-      : CLEF_EIGHT(sum, 0), CLEF_EIGHT(sum, 8), CLEF_EIGHT(sum, 16), CLEF_EIGHT(sum, 24), CLEF_EIGHT(sum, 32),
-        CLEF_EIGHT(sum, 40), CLEF_EIGHT(sum, 48), CLEF_EIGHT(sum, 56), CLEF_EIGHT(sum, 64), CLEF_EIGHT(sum, 72),
-        CLEF_EIGHT(sum, 80), CLEF_EIGHT(sum, 88)
-      : "l"(whole_descriptor(a)), "l"(whole_descriptor(b)), "r"(static_cast<int>(accumulate)));
-}
-
-template <>
-__device__ __forceinline__ void low_product_step<128>(float (&sum)[128], std::uint32_t a, std::uint32_t b,
-                                                      bool accumulate) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-      "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
-      "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-      "}, %128, %129, p, 1, 1;\n}\n"
-      : CLEF_EIGHT(sum, 0), CLEF_EIGHT(sum, 8), CLEF_EIGHT(sum, 16), CLEF_EIGHT(sum, 24), CLEF_EIGHT(sum, 32),
-        CLEF_EIGHT(sum, 40), CLEF_EIGHT(sum, 48), CLEF_EIGHT(sum, 56), CLEF_EIGHT(sum, 64), CLEF_EIGHT(sum, 72),
-        CLEF_EIGHT(sum, 80), CLEF_EIGHT(sum, 88), CLEF_EIGHT(sum, 96), CLEF_EIGHT(sum, 104), CLEF_EIGHT(sum, 112),
-        CLEF_EIGHT(sum, 120)
-      : "l"(whole_descriptor(a)), "l"(whole_descriptor(b)), "r"(static_cast<int>(accumulate)));
-}
-
-#undef CLEF_EIGHT
+#undef CLEF_STEPS
+#undef CLEF_STEP
+#undef CLEF_SUMS_128
+#undef CLEF_NAMES_128
+#undef CLEF_SUMS_96
+#undef CLEF_NAMES_96
+#undef CLEF_SUMS_80
+#undef CLEF_NAMES_80
+#undef CLEF_SUMS_64
+#undef CLEF_NAMES_64
+#undef CLEF_SUMS_48
+#undef CLEF_NAMES_48
+#undef CLEF_SIXTEEN
 #undef CLEF_FOUR
 
 }  // namespace clef::cuda
