@@ -6,7 +6,8 @@ namespace {
 
 // The batch's tables on the host, in the making.
 struct Lists {
-  std::vector<std::int32_t> ids, schema, cu_seqlens{0}, question_spans, option_spans, last_token_spans;
+  std::vector<std::int32_t> ids, precise_rows, precise_places, cu_seqlens{0}, question_spans, option_spans,
+      last_token_spans;
   std::vector<std::int32_t> cu_questions{0}, cu_record_options{0}, cu_options{0}, question_of_option, question_types;
 };
 
@@ -22,8 +23,11 @@ void append(Lists& lists, const EncodedRecord& record) {
   const auto first = static_cast<std::int64_t>(lists.ids.size());
   lists.ids.insert(lists.ids.end(), record.input_ids.begin(), record.input_ids.end());
   const auto end = static_cast<std::int64_t>(lists.ids.size());
-  lists.schema.resize(static_cast<std::size_t>(first + record.schema_first), 0);
-  lists.schema.resize(static_cast<std::size_t>(end), 1);
+  lists.precise_places.resize(static_cast<std::size_t>(first + record.schema_first), -1);
+  for (std::int64_t t = first + record.schema_first; t < end; ++t) {
+    lists.precise_places.push_back(i32(static_cast<std::int64_t>(lists.precise_rows.size())));
+    lists.precise_rows.push_back(i32(t));
+  }
   lists.cu_seqlens.push_back(i32(end));
   for (const EncodedQuestion& question : record.questions) {
     const auto index = i32(static_cast<std::int64_t>(lists.question_types.size()));
@@ -80,7 +84,8 @@ Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelCon
   const auto row = [&](const std::vector<std::int32_t>& list) { return tables.ints(list, size(list)); };
   batch.ids = TRY(row(lists.ids));
   batch.cu_seqlens = TRY(row(lists.cu_seqlens));
-  batch.schema = TRY(row(lists.schema));
+  batch.precise.rows = TRY(row(lists.precise_rows));
+  batch.precise.places = TRY(row(lists.precise_places));
   batch.cos = TRY(tables.floats(cos, rope.pairs()));
   batch.sin = TRY(tables.floats(sin, rope.pairs()));
   batch.question_spans = TRY(tables.ints(lists.question_spans, 2));

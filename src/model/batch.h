@@ -21,7 +21,7 @@ struct Batch {
   Tensor cu_seqlens;  // [1, records + 1]  i32
   Tensor cos, sin;    // [tokens, rotary pairs]  f32
 
-  Tensor schema;  // [1, tokens]  i32: 1 for tokens of questions and options
+  PreciseRows precise;  // the tokens of questions and options
 
   // For the head; rows of questions and of options are stacked record by record, question by question.
   Tensor question_spans;      // [questions, 2]  i32: first token of the batch, count

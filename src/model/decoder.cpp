@@ -10,10 +10,11 @@ namespace {
 
 DType product_input(Storage storage) { return storage == Storage::f32 ? DType::f32 : DType::f16; }
 
-// Calls `take` for the matrices of each part, in order, and `take_low` for their low parts; the parts' memory starts at
-// the same place.
-template <typename Take, typename TakeLow>
-void each_part(DecoderScratch& s, const TextConfig& config, Storage storage, Take take, TakeLow take_low) {
+// Calls `take` for the matrices of each part, in order, `take_low` for their low parts and `take_precise` for further
+// matrices of the precise rows; the parts' memory starts at the same place.
+template <typename Take, typename TakeLow, typename TakePrecise>
+void each_part(DecoderScratch& s, const TextConfig& config, Storage storage, Take take, TakeLow take_low,
+               TakePrecise take_precise) {
   const DType input = product_input(storage), inner = storage == Storage::f16 ? DType::f16 : DType::f32;
   const bool has_low = storage == Storage::f16_and_low;
   take(0, s.qkvz, config.conv_width() + config.value_width(), inner);
@@ -27,17 +28,19 @@ void each_part(DecoderScratch& s, const TextConfig& config, Storage storage, Tak
   take(1, s.q, config.query_width(), input);
   take(1, s.attended, config.query_width(), input);
   take(2, s.activated, config.intermediate_size, input);
-  if (has_low) take_low(2, s.activated_low, config.intermediate_size);
-  if (has_low) take(2, s.remainder, config.intermediate_size, DType::f16);
+  if (!has_low) return;
+  take_low(2, s.activated_low, config.intermediate_size);
+  take_precise(2, s.low_sums, 2 * config.intermediate_size, DType::f16);
+  take_precise(2, s.remainder, config.intermediate_size, DType::f16);
 }
 
-std::size_t low_bytes(std::int64_t tokens, std::int64_t cols) {
-  return Arena::bytes_for(tokens, low_stride(cols), DType::u8) + Arena::bytes_for(1, tokens);
+std::size_t low_bytes(std::int64_t rows, std::int64_t cols) {
+  return Arena::bytes_for(rows, low_stride(cols), DType::u8) + Arena::bytes_for(1, rows);
 }
-LowPart take_low_part(std::int64_t tokens, std::int64_t cols, Arena& arena) {
+LowPart take_low_part(std::int64_t rows, std::int64_t cols, Arena& arena) {
   LowPart low;
-  low.values = arena.take(tokens, low_stride(cols), DType::u8).col_range(0, cols);
-  low.scales = arena.take(1, tokens);
+  low.values = arena.take(rows, low_stride(cols), DType::u8).col_range(0, cols);
+  low.scales = arena.take(1, rows);
   return low;
 }
 
@@ -54,21 +57,24 @@ Storage plain_storage(const Precision& precision) {
 std::size_t DecoderScratch::bytes(const TextConfig& config, std::int64_t tokens, Storage storage) {
   DecoderScratch unused;
   std::size_t parts[3] = {};
+  const auto count = [&](int part, Tensor&, std::int64_t cols, DType dtype) {
+    parts[part] += Arena::bytes_for(tokens, cols, dtype);
+  };
   each_part(
-      unused, config, storage,
-      [&](int part, Tensor&, std::int64_t cols, DType dtype) { parts[part] += Arena::bytes_for(tokens, cols, dtype); },
-      [&](int part, LowPart&, std::int64_t cols) { parts[part] += low_bytes(tokens, cols); });
+      unused, config, storage, count,
+      [&](int part, LowPart&, std::int64_t cols) { parts[part] += low_bytes(tokens, cols); }, count);
   return Arena::bytes_for(tokens, config.hidden_size, product_input(storage)) +
          (storage == Storage::f16_and_low ? low_bytes(tokens, config.hidden_size) : 0) +
          Arena::bytes_for(tokens, 2 * config.linear_num_value_heads) + std::max({parts[0], parts[1], parts[2]});
 }
 
-DecoderScratch DecoderScratch::take(const TextConfig& config, const Tensor& residual, Storage storage, Arena& arena) {
+DecoderScratch DecoderScratch::take(const TextConfig& config, const Tensor& residual, Storage storage,
+                                    std::int64_t precise_rows, Arena& arena) {
   const std::int64_t tokens = residual.rows;
   DecoderScratch s;
   s.residual = residual;
   s.normed = arena.take(tokens, config.hidden_size, product_input(storage));
-  if (storage == Storage::f16_and_low) s.normed_low = take_low_part(tokens, config.hidden_size, arena);
+  if (storage == Storage::f16_and_low) s.normed_low = take_low_part(precise_rows, config.hidden_size, arena);
   s.ba = arena.take(tokens, 2 * config.linear_num_value_heads);
   s.b = s.ba.col_range(0, config.linear_num_value_heads);
   s.a = s.ba.col_range(config.linear_num_value_heads, config.linear_num_value_heads);
@@ -86,7 +92,11 @@ DecoderScratch DecoderScratch::take(const TextConfig& config, const Tensor& resi
       },
       [&](int part, LowPart& low, std::int64_t cols) {
         enter(part);
-        low = take_low_part(tokens, cols, arena);
+        low = take_low_part(precise_rows, cols, arena);
+      },
+      [&](int part, Tensor& tensor, std::int64_t cols, DType dtype) {
+        enter(part);
+        tensor = arena.take(precise_rows, cols, dtype);
       });
   s.qkv = s.qkvz.col_range(0, config.conv_width());
   s.z = s.qkvz.col_range(config.conv_width(), config.value_width());
@@ -108,17 +118,17 @@ std::size_t DecoderMemory::bytes(const TextConfig& config, std::int64_t tokens, 
   return residual_bytes(config, tokens) + most;
 }
 
-DecoderMemory DecoderMemory::take(const TextConfig& config, std::int64_t tokens, const Precision& precision,
+DecoderMemory DecoderMemory::take(const TextConfig& config, const Batch& batch, const Precision& precision,
                                   Arena& arena) {
-  const Tensor residual = arena.take(tokens, config.hidden_size);
+  const Tensor residual = arena.take(batch.tokens, config.hidden_size);
   const std::size_t start = arena.mark();
   DecoderMemory memory;
   memory.precise_layers = precision.precise_layers;
   memory.all_rows_precise = precision.activation == DType::f32;
-  memory.rest = DecoderScratch::take(config, residual, plain_storage(precision), arena);
+  memory.rest = DecoderScratch::take(config, residual, plain_storage(precision), 0, arena);
   if (precision.precise_layers > 0) {
     arena.rewind(start);
-    memory.precise = DecoderScratch::take(config, residual, precise_storage(precision), arena);
+    memory.precise = DecoderScratch::take(config, residual, precise_storage(precision), batch.precise.count(), arena);
   }
   return memory;
 }
@@ -151,7 +161,7 @@ Result<GatedDeltaNet> GatedDeltaNet::load(const DeltaNetWeights& weights, const 
   return net;
 }
 
-void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const Tensor& precise,
+void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& precise,
                             const std::string& name) const {
   pass.run(Projections{.y = s.qkvz,
                        .x = s.normed,
@@ -271,7 +281,7 @@ void Decoder::forward(Pass& pass, const Batch& batch, const DecoderMemory& memor
     const bool is_precise = static_cast<std::int64_t>(i) < memory.precise_layers;
     const DecoderScratch& mlp = is_precise ? memory.precise : memory.rest;
     const DecoderScratch& mixer = std::holds_alternative<GatedAttention>(layer.mixer) ? memory.rest : mlp;
-    const Tensor precise = is_precise && !memory.all_rows_precise ? batch.schema : Tensor{};
+    const PreciseRows precise = is_precise && !memory.all_rows_precise ? batch.precise : PreciseRows{};
     pass.run(RmsNorm{.y = mixer.normed,
                      .x = residual,
                      .gain = layer.input_norm,
@@ -296,6 +306,7 @@ void Decoder::forward(Pass& pass, const Batch& batch, const DecoderMemory& memor
                           .precise = precise,
                           .low = mlp.normed_low,
                           .y_low = mlp.activated_low,
+                          .low_sums = mlp.low_sums,
                           .remainder = mlp.remainder});
     pass.run(LinearAdd{
         .y = residual, .x = mlp.activated, .w = layer.down, .bias = {}, .precise = precise, .low = mlp.activated_low});

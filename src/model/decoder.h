@@ -52,11 +52,13 @@ struct DecoderScratch {
   Tensor q, attended;  // [tokens, query_width]
   // MLP
   Tensor activated;  // [tokens, intermediate]
-  Tensor remainder;  // [tokens, intermediate]  f16, where activated has a low part
+  Tensor low_sums;   // [precise rows, 2 * intermediate]  f16, where normed has a low part
+  Tensor remainder;  // [precise rows, intermediate]      f16, where activated has a low part
 
-  // Without the residual, which outlives the layers.
+  // Without the residual, which outlives the layers; as much as all rows take when they are precise.
   static std::size_t bytes(const TextConfig& config, std::int64_t tokens, Storage storage);
-  static DecoderScratch take(const TextConfig& config, const Tensor& residual, Storage storage, Arena& arena);
+  static DecoderScratch take(const TextConfig& config, const Tensor& residual, Storage storage,
+                             std::int64_t precise_rows, Arena& arena);
 };
 
 // The memory of one forward pass over the backbone. The residual comes first; what follows it is free until the first
@@ -64,12 +66,12 @@ struct DecoderScratch {
 struct DecoderMemory {
   DecoderScratch precise, rest;  // in the same place: a layer keeps nothing for the next but the residual
   std::int64_t precise_layers = 0;
-  bool all_rows_precise = true;  // in those layers; else the schema's alone
+  bool all_rows_precise = true;  // in those layers; else the batch's precise rows alone
   Tensor residual() const { return rest.residual; }
 
   static std::size_t bytes(const TextConfig& config, std::int64_t tokens, const Precision& precision);
   static std::size_t residual_bytes(const TextConfig& config, std::int64_t tokens);
-  static DecoderMemory take(const TextConfig& config, std::int64_t tokens, const Precision& precision, Arena& arena);
+  static DecoderMemory take(const TextConfig& config, const Batch& batch, const Precision& precision, Arena& arena);
 };
 
 class GatedDeltaNet {
@@ -77,7 +79,7 @@ class GatedDeltaNet {
   static Result<GatedDeltaNet> load(const DeltaNetWeights& weights, const TextConfig& config, bool has_low_parts,
                                     WeightLoader& loader);
   // residual += out_proj(delta net(normed)); `precise` is for the products
-  void forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const Tensor& precise,
+  void forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& precise,
                const std::string& name) const;
 
  private:

@@ -43,33 +43,33 @@ inline void put(const Tensor& t, std::int64_t row, std::int64_t col, double valu
 
 // What the low part adds; none adds nothing.
 template <typename Role>
-double low_at(const LowPartOf<Role>& low, std::int64_t row, std::int64_t col) {
-  if (!low) return 0;
-  return at(low.scales, 0, row) *
-         static_cast<double>(e4m3_to_f32(low.values.template row<const std::uint8_t>(row)[col]));
+double low_at(const LowPartOf<Role>& low, const PreciseRows& precise, std::int64_t row, std::int64_t col) {
+  const std::int64_t place = low ? int_at(precise.places, 0, row) : -1;
+  if (place < 0) return 0;
+  return at(low.scales, 0, place) *
+         static_cast<double>(e4m3_to_f32(low.values.template row<const std::uint8_t>(place)[col]));
 }
 
-// A row of y and, where there is one and the row matters, what y cannot hold of it: scaled so that the largest of the
-// row comes to lie in [128, 256).
-inline void put_row(const Tensor& y, const LowOut& low, const Tensor& precise, std::int64_t row,
+// A row of y and, where there is a low part and the row matters, what y cannot hold of it: scaled so that the largest
+// of the row comes to lie in [128, 256).
+inline void put_row(const Tensor& y, const LowOut& low, const PreciseRows& precise, std::int64_t row,
                     const std::vector<double>& values) {
   const auto count = static_cast<std::int64_t>(values.size());
   for (std::int64_t c = 0; c < count; ++c) put(y, row, c, values[static_cast<std::size_t>(c)]);
-  if (!low) return;
+  const std::int64_t place = low ? int_at(precise.places, 0, row) : -1;
+  if (place < 0) return;
   const auto rest = [&](std::int64_t c) {
     const double left = values[static_cast<std::size_t>(c)] - at(y, row, c);
     return std::isfinite(left) ? left : 0.0;
   };
   double most = 0;
-  if (!precise || int_at(precise, 0, row) != 0) {
-    for (std::int64_t c = 0; c < count; ++c) most = std::max(most, std::abs(rest(c)));
-  }
+  for (std::int64_t c = 0; c < count; ++c) most = std::max(most, std::abs(rest(c)));
   int exponent = 0;
   std::frexp(most, &exponent);
   const double scale = most > 0 ? std::ldexp(1.0, exponent - 8) : 0.0;
-  put(low.scales, 0, row, scale);
+  put(low.scales, 0, place, scale);
   for (std::int64_t c = 0; c < count; ++c) {
-    low.values.row<std::uint8_t>(row)[c] = most > 0 ? f32_to_e4m3(static_cast<float>(rest(c) / scale)) : 0;
+    low.values.row<std::uint8_t>(place)[c] = most > 0 ? f32_to_e4m3(static_cast<float>(rest(c) / scale)) : 0;
   }
 }
 

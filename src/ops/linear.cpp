@@ -25,22 +25,22 @@ bool side_by_side(const Tensor& y, const Tensor& x, const std::vector<Tensor>& w
 }
 
 // What `precise` and `low` say fits x.
-bool fits_rows(const Tensor& precise, const LowIn& low, const Tensor& x) {
-  return marks_rows(precise, x) && is_optional_low_part(low, x);
+bool fits_rows(const PreciseRows& precise, const LowIn& low, const Tensor& x) {
+  return are_rows_of(precise, x) && is_optional_low_part(low, x, precise);
 }
 
 double product(const Tensor& x, const Tensor& w, const Tensor& bias, std::int64_t row, std::int64_t n,
-               const LowIn& low = {}) {
+               const LowIn& low = {}, const PreciseRows& precise = {}) {
   double sum = bias ? definition::at(bias, 0, n) : 0.0;
   for (std::int64_t k = 0; k < x.cols; ++k) {
-    sum += (definition::at(x, row, k) + definition::low_at(low, row, k)) * definition::at(w, n, k);
+    sum += (definition::at(x, row, k) + definition::low_at(low, precise, row, k)) * definition::at(w, n, k);
   }
   return sum;
 }
 
-void define_product(const Tensor& y, const Tensor& x, const LowIn& low, const Tensor& w) {
+void define_product(const Tensor& y, const Tensor& x, const LowIn& low, const PreciseRows& precise, const Tensor& w) {
   for (std::int64_t r = 0; r < y.rows; ++r) {
-    for (std::int64_t n = 0; n < y.cols; ++n) definition::put(y, r, n, product(x, w, {}, r, n, low));
+    for (std::int64_t n = 0; n < y.cols; ++n) definition::put(y, r, n, product(x, w, {}, r, n, low, precise));
   }
 }
 
@@ -64,8 +64,10 @@ bool valid(const LinearAdd& op) {
 bool valid(const LinearGelu& op) { return op.y.dtype == op.x.dtype && fits(op.y, op.x, op.w, op.bias); }
 bool valid(const LinearSwiglu& op) {
   return op.y.dtype == op.x.dtype && fits(op.y, op.x, op.gate, {}) && fits(op.y, op.x, op.up, {}) &&
-         op.gate.dtype == op.up.dtype && fits_rows(op.precise, op.low, op.x) && is_optional_low_part(op.y_low, op.y) &&
-         (!op.y_low || (op.low && is_matrix(op.remainder, op.y.rows, op.y.cols, DType::f16)));
+         op.gate.dtype == op.up.dtype && fits_rows(op.precise, op.low, op.x) &&
+         is_optional_low_part(op.y_low, op.y, op.precise) && static_cast<bool>(op.low) == static_cast<bool>(op.y_low) &&
+         (!op.low || (is_matrix(op.low_sums, op.precise.count(), 2 * op.y.cols, DType::f16) &&
+                      is_matrix(op.remainder, op.precise.count(), op.y.cols, DType::f16)));
 }
 
 std::vector<Tensor> parts(const Projections& op) {
@@ -89,7 +91,7 @@ void define(const Projections& op) {
   const auto side_by_side = [&](const Tensor& y, const std::vector<Tensor>& weights) {
     std::int64_t columns = 0;
     for (const Tensor& w : weights) {
-      define_product(y.col_range(columns, w.rows), op.x, op.low, w);
+      define_product(y.col_range(columns, w.rows), op.x, op.low, op.precise, w);
       columns += w.rows;
     }
   };
@@ -100,7 +102,7 @@ void define(const Projections& op) {
 void define(const LinearAdd& op) {
   for (std::int64_t r = 0; r < op.y.rows; ++r) {
     for (std::int64_t n = 0; n < op.y.cols; ++n) {
-      definition::put(op.y, r, n, definition::at(op.y, r, n) + product(op.x, op.w, op.bias, r, n, op.low));
+      definition::put(op.y, r, n, definition::at(op.y, r, n) + product(op.x, op.w, op.bias, r, n, op.low, op.precise));
     }
   }
 }
@@ -109,7 +111,8 @@ void define(const LinearSwiglu& op) {
   std::vector<double> row(static_cast<std::size_t>(op.y.cols));
   for (std::int64_t r = 0; r < op.y.rows; ++r) {
     for (std::int64_t n = 0; n < op.y.cols; ++n) {
-      const double gate = product(op.x, op.gate, {}, r, n, op.low), up = product(op.x, op.up, {}, r, n, op.low);
+      const double gate = product(op.x, op.gate, {}, r, n, op.low, op.precise);
+      const double up = product(op.x, op.up, {}, r, n, op.low, op.precise);
       row[static_cast<std::size_t>(n)] = definition::silu(gate) * up;
     }
     definition::put_row(op.y, op.y_low, op.precise, r, row);

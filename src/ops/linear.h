@@ -10,9 +10,9 @@
 
 namespace clef {
 
-// Where `precise` [1, rows] i32 is there, rows that it marks with 0 matter less: a machine whose own activations are
-// f16 may round their x to it. Without it all rows of an f32 x are taken as they are. Where `low` is there, x stands
-// for the sum of both; the weights are then ones that adopt_low() was told of (Device). Where `items` is set, the rows
+// Where `precise` is there, all other rows matter less: a machine whose own activations are f16 may round their x to
+// it. Without it all rows of an f32 x are taken as they are. Where `low` is there, x stands for the sum of both in the
+// precise rows; the weights are then ones that adopt_low() was told of (Device). Where `items` is set, the rows
 // are questions or options. They are few, and a machine may sum them in another order than rows of tokens; the order
 // still does not depend on their number.
 
@@ -39,10 +39,11 @@ struct Projections {
   In third;                              // [n_3, k]   a weight, or none
   Out gates = {};                        // [rows, gate_first.rows + gate_second.rows]  f32, or none
   In gate_first = {}, gate_second = {};  // [n_i, k]  weights, or none
-  In precise = {};                       // [1, rows]  i32, or none
+  PreciseRows precise = {};              // or none
   LowIn low = {};                        // of x, or none
   auto tensors() const {
-    return std::tie(y, x, first, second, third, gates, gate_first, gate_second, precise, low.values, low.scales);
+    return std::tie(y, x, first, second, third, gates, gate_first, gate_second, precise.rows, precise.places,
+                    low.values, low.scales);
   }
 };
 bool valid(const Projections& op);
@@ -58,9 +59,9 @@ struct LinearAdd {
   In w;     // [n, k]     a weight
   In bias;  // [1, n]     f32, or none
   bool items = false;
-  In precise = {};  // [1, rows]  i32, or none
-  LowIn low = {};   // of x, or none
-  auto tensors() const { return std::tie(y, x, w, bias, precise, low.values, low.scales); }
+  PreciseRows precise = {};  // or none
+  LowIn low = {};            // of x, or none
+  auto tensors() const { return std::tie(y, x, w, bias, precise.rows, precise.places, low.values, low.scales); }
 };
 bool valid(const LinearAdd& op);
 void define(const LinearAdd& op);
@@ -68,16 +69,18 @@ void define(const LinearAdd& op);
 // y = silu(x * gate^T) * (x * up^T)      Source: Qwen3_5MLP.
 struct LinearSwiglu {
   static constexpr std::string_view name = "linear_swiglu";
-  Out y;               // [rows, n]  activation
-  In x;                // [rows, k]  activation
-  In gate;             // [n, k]     a weight
-  In up;               // [n, k]     a weight
-  In precise = {};     // [1, rows]  i32, or none
-  LowIn low = {};      // of x, or none
-  LowOut y_low = {};   // of y, or none; only with that of x
-  Out remainder = {};  // [rows, n]  f16, with y_low: memory that it is made in
+  Out y;                     // [rows, n]  activation
+  In x;                      // [rows, k]  activation
+  In gate;                   // [n, k]     a weight
+  In up;                     // [n, k]     a weight
+  PreciseRows precise = {};  // or none
+  LowIn low = {};            // of x, or none
+  LowOut y_low = {};         // of y, or none; with that of x, and only then
+  Out low_sums = {};         // [precise rows, 2 * n]  f16, with low: memory for its products
+  Out remainder = {};        // [precise rows, n]      f16, with low: memory that y_low is made in
   auto tensors() const {
-    return std::tie(y, x, gate, up, precise, low.values, low.scales, y_low.values, y_low.scales, remainder);
+    return std::tie(y, x, gate, up, precise.rows, precise.places, low.values, low.scales, y_low.values, y_low.scales,
+                    low_sums, remainder);
   }
 };
 bool valid(const LinearSwiglu& op);

@@ -5,13 +5,21 @@
 
 namespace clef {
 
-// x = high + scale * low: high is the f16 matrix that this stands beside, low what is left, as E4M3. A row's scale is a
-// power of two. Rows that do not matter, those that `precise` [1, rows] i32 marks with 0, have zeros; without `precise`
-// all rows matter. Only a machine that says so is given these (Device::has_low_parts).
+// Which rows of an activation matter most: those of questions and options.
+struct PreciseRows {
+  In rows = {};    // [1, count]     i32, ascending
+  In places = {};  // [1, all rows]  i32: a row's place in `rows`, or -1
+  std::int64_t count() const { return rows.cols; }
+  explicit operator bool() const { return static_cast<bool>(places); }
+};
+
+// x = high + scale * low in the rows that matter: high is the f16 matrix that this stands beside, low what is left of
+// these rows alone, as E4M3. A row's scale is a power of two. Only a machine that says so is given these
+// (Device::has_low_parts).
 template <typename Role>
 struct LowPartOf {
-  Role values = {};  // [rows, cols]  u8, rows a multiple of 16 bytes apart
-  Role scales = {};  // [1, rows]     f32
+  Role values = {};  // [precise rows, cols]  u8, rows a multiple of 16 bytes apart
+  Role scales = {};  // [1, precise rows]     f32
   explicit operator bool() const { return static_cast<bool>(values); }
 };
 struct LowPart : LowPartOf<Tensor> {};
@@ -27,15 +35,16 @@ struct LowOut : LowPartOf<Out> {
 inline constexpr std::int64_t kLowAlignment = 16;  // bytes, of a row
 inline std::int64_t low_stride(std::int64_t cols) { return (cols + kLowAlignment - 1) / kLowAlignment * kLowAlignment; }
 
-// There is none, or it fits x, which is f16.
+// There is none, or it fits x, which is f16, and the rows.
 template <typename Role>
-bool is_optional_low_part(const LowPartOf<Role>& low, const Tensor& x) {
-  return !low || (x.dtype == DType::f16 && is_matrix(low.values, x.rows, x.cols, DType::u8) &&
-                  low.values.stride % kLowAlignment == 0 && is_vector(low.scales, x.rows));
+bool is_optional_low_part(const LowPartOf<Role>& low, const Tensor& x, const PreciseRows& precise) {
+  return !low || (precise && x.dtype == DType::f16 && is_matrix(low.values, precise.count(), x.cols, DType::u8) &&
+                  low.values.stride % kLowAlignment == 0 && is_vector(low.scales, precise.count()));
 }
-// There are none, or a number for each row of x.
-inline bool marks_rows(const Tensor& precise, const Tensor& x) {
-  return !precise || is_vector(precise, x.rows, DType::i32);
+// There are none, or they are rows of x.
+inline bool are_rows_of(const PreciseRows& precise, const Tensor& x) {
+  return !precise || (is_vector(precise.places, x.rows, DType::i32) && precise.count() <= x.rows &&
+                      is_vector(precise.rows, precise.count(), DType::i32));
 }
 
 }  // namespace clef

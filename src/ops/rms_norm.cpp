@@ -8,8 +8,8 @@ namespace clef {
 
 bool valid(const RmsNorm& op) {
   return is_matrix(op.y, op.x.rows, op.x.cols, op.y.dtype) && is_activation(op.y.dtype) && op.x.dtype == DType::f32 &&
-         is_vector(op.gain, op.x.cols) && op.eps > 0 && is_optional_low_part(op.low, op.y) &&
-         marks_rows(op.precise, op.x);
+         is_vector(op.gain, op.x.cols) && op.eps > 0 && are_rows_of(op.precise, op.x) &&
+         is_optional_low_part(op.low, op.y, op.precise);
 }
 
 void define(const RmsNorm& op) {
@@ -29,9 +29,9 @@ void define(const RmsNorm& op) {
 bool valid(const GatedRmsNorm& op) {
   const DType type = op.x.dtype;
   return is_activation(type) && is_matrix(op.y, op.x.rows, op.x.cols, op.low ? DType::f16 : type) &&
-         (!op.low || type == DType::f32) && is_optional_low_part(op.low, op.y) && marks_rows(op.precise, op.x) &&
-         is_matrix(op.z, op.x.rows, op.x.cols, type) && op.gain && op.gain.cols > 0 &&
-         is_vector(op.gain, op.gain.cols) && op.x.cols % op.gain.cols == 0 && op.eps > 0;
+         (!op.low || type == DType::f32) && are_rows_of(op.precise, op.x) &&
+         is_optional_low_part(op.low, op.y, op.precise) && is_matrix(op.z, op.x.rows, op.x.cols, type) && op.gain &&
+         op.gain.cols > 0 && is_vector(op.gain, op.gain.cols) && op.x.cols % op.gain.cols == 0 && op.eps > 0;
 }
 
 void define(const GatedRmsNorm& op) {

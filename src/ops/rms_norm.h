@@ -14,9 +14,9 @@ struct RmsNorm {
   In x;     // [rows, n]  f32, the residual stream
   In gain;  // [1, n]     f32, 1 + w, added once at load
   float eps = 0;
-  LowOut low = {};  // of y, or none; of the rows that `precise` marks
-  In precise = {};  // [1, rows]  i32, or none
-  auto tensors() const { return std::tie(y, x, gain, low.values, low.scales, precise); }
+  LowOut low = {};           // of y, or none
+  PreciseRows precise = {};  // or none
+  auto tensors() const { return std::tie(y, x, gain, low.values, low.scales, precise.rows, precise.places); }
 };
 bool valid(const RmsNorm& op);
 void define(const RmsNorm& op);
@@ -30,9 +30,9 @@ struct GatedRmsNorm {
   In z;     // [tokens, heads * n]  as x
   In gain;  // [1, n]               f32, shared by the heads
   float eps = 0;
-  LowOut low = {};  // of y, or none; of the rows that `precise` marks
-  In precise = {};  // [1, tokens]  i32, or none
-  auto tensors() const { return std::tie(y, x, z, gain, low.values, low.scales, precise); }
+  LowOut low = {};           // of y, or none
+  PreciseRows precise = {};  // or none
+  auto tensors() const { return std::tie(y, x, z, gain, low.values, low.scales, precise.rows, precise.places); }
 };
 bool valid(const GatedRmsNorm& op);
 void define(const GatedRmsNorm& op);

@@ -46,17 +46,21 @@ Tensor angles(OpMaker& m, std::int64_t tokens, std::int64_t pairs, bool is_sine)
 
 // Every third row matters; the others hold what FP16 has exactly, so that whoever rounds them changes nothing.
 struct MarkedRows {
-  Tensor x, marks;
+  Tensor x;
+  PreciseRows precise;
 };
 MarkedRows marked_rows(OpMaker& m, std::int64_t rows, std::int64_t cols) {
   const Tensor x = m.random(rows, cols);
-  std::vector<std::int32_t> marks;
+  std::vector<std::int32_t> numbers, places;
   for (std::int64_t r = 0; r < rows; ++r) {
-    marks.push_back(r % 3 == 0 ? 1 : 0);
-    if (r % 3 == 0) continue;
+    places.push_back(r % 3 == 0 ? static_cast<std::int32_t>(numbers.size()) : -1);
+    if (r % 3 == 0) {
+      numbers.push_back(static_cast<std::int32_t>(r));
+      continue;
+    }
     for (std::int64_t c = 0; c < cols; ++c) x.row<float>(r)[c] = f16_to_f32(f32_to_f16(x.row<float>(r)[c]));
   }
-  return {m.as_activation(x), m.ints(marks)};
+  return {m.as_activation(x), {.rows = m.ints(numbers), .places = m.ints(places)}};
 }
 
 void add_marked_products(std::vector<OpCase>& cases) {
@@ -70,7 +74,7 @@ void add_marked_products(std::vector<OpCase>& cases) {
                                         .gates = m.empty(150, 2 * 32),
                                         .gate_first = m.random_bf16(32, 256),
                                         .gate_second = m.random_bf16(32, 256),
-                                        .precise = rows.marks};
+                                        .precise = rows.precise};
                    }});
   cases.push_back({"projections with gates", [](OpMaker& m) -> Op {
                      return Projections{.y = m.empty_activation(65, 256 + 64),
@@ -87,7 +91,7 @@ void add_marked_products(std::vector<OpCase>& cases) {
       {"linear_add of marked rows", [](OpMaker& m) -> Op {
          const MarkedRows rows = marked_rows(m, 150, 1000);
          return LinearAdd{
-             .y = m.random(150, 96), .x = rows.x, .w = m.random_bf16(96, 1000), .bias = {}, .precise = rows.marks};
+             .y = m.random(150, 96), .x = rows.x, .w = m.random_bf16(96, 1000), .bias = {}, .precise = rows.precise};
        }});
   cases.push_back({"linear_swiglu of marked rows", [](OpMaker& m) -> Op {
                      const MarkedRows rows = marked_rows(m, 150, 264);
@@ -95,7 +99,7 @@ void add_marked_products(std::vector<OpCase>& cases) {
                                          .x = rows.x,
                                          .gate = m.random_bf16(300, 264, 0.2F),
                                          .up = m.random_bf16(300, 264, 0.2F),
-                                         .precise = rows.marks};
+                                         .precise = rows.precise};
                    }});
 }
 

@@ -60,10 +60,10 @@ struct GatedRmsNormLowArgs {
   const float* gain = nullptr;  // [head_dim]
   float eps = 0;
   int tokens = 0, heads = 0;
-  std::uint8_t* low = nullptr;  // [tokens, heads * head_dim], rows low_stride apart, a multiple of 8
+  std::uint8_t* low = nullptr;  // [precise rows, heads * head_dim], rows low_stride apart, a multiple of 8
   std::int64_t low_stride = 0;
-  float* low_scales = nullptr;   // [tokens]
-  const int* precise = nullptr;  // [tokens] or none
+  float* low_scales = nullptr;  // [precise rows]
+  const int* places = nullptr;  // [tokens]: a token's place among the precise rows, or -1
 };
 cudaError_t launch_gated_rms_norm_low(const GatedRmsNormLowArgs& args, cudaStream_t stream);
 

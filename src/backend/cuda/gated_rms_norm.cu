@@ -76,8 +76,7 @@ __global__ void __launch_bounds__(kThreads) gated_rms_norm_low_kernel(const Gate
   let_next_start();
   wait_for_inputs();
   const std::int64_t token = blockIdx.x, width = std::int64_t{args.heads} * kDeltaNetHeadDim;
-  const LowRows low{args.low, args.low_stride, args.low_scales, args.precise, args.tokens};
-  const LowRow kind = low_row<kThreads>(low, token);
+  const int token_place = args.places[token];
   const int feature = static_cast<int>(threadIdx.x) % kLanesPerHead * kFeaturesPerLane;
   float gain[kFeaturesPerLane], held[kMostHeld][kFeaturesPerLane];
   unpack8(load_bits(args.gain + feature), gain);
@@ -96,26 +95,26 @@ __global__ void __launch_bounds__(kThreads) gated_rms_norm_low_kernel(const Gate
     Bits8<__half> y;
     pack8(held[i], y);
     store_bits(args.y + token * width + place, y);
+    if (token_place < 0) continue;
 #pragma unroll
     for (float& x : held[i]) {
       x = lost_by_half(x);
       most = fmaxf(most, fabsf(x));
     }
   }
-  if (kind == LowRow::none) return;
-  const LowScale by = low_scale(kind == LowRow::values ? block_max<kThreads>(most) : 0.0F);
-  if (threadIdx.x == 0) low.scales[token] = by.scale;
+  if (token_place < 0) return;
+  const LowScale by = low_scale(block_max<kThreads>(most));
+  if (threadIdx.x == 0) args.low_scales[token_place] = by.scale;
 #pragma unroll
   for (int i = 0; i < kMostHeld; ++i) {
     const int head = i * kRowsPerBlock + static_cast<int>(threadIdx.x) / kLanesPerHead;
     if (head >= args.heads) continue;
     const float(&x)[kFeaturesPerLane] = held[i];
     const auto bytes = [&](int first) {
-      return by.factor == 0 ? 0
-                            : low_bytes(x[first] * by.factor, x[first + 1] * by.factor, x[first + 2] * by.factor,
-                                        x[first + 3] * by.factor);
+      return low_bytes(x[first] * by.factor, x[first + 1] * by.factor, x[first + 2] * by.factor,
+                       x[first + 3] * by.factor);
     };
-    *reinterpret_cast<uint2*>(low.values + token * low.stride + head * kDeltaNetHeadDim + feature) =
+    *reinterpret_cast<uint2*>(args.low + token_place * args.low_stride + head * kDeltaNetHeadDim + feature) =
         make_uint2(bytes(0), bytes(4));
   }
 }

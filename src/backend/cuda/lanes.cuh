@@ -80,10 +80,6 @@ template <typename T>
 Matrix<T> matrix(const Tensor& t) {
   return {reinterpret_cast<T*>(t.address()), t.rows, t.cols, t.stride};
 }
-template <typename T>
-Matrix<T> optional_matrix(const Tensor& t) {
-  return t ? matrix<T>(t) : Matrix<T>{};
-}
 
 // Which of `count` segments row `index` lies in: the last whose start is not past it. starts[0] = 0.
 __device__ inline int segment_of(const int* starts, int count, std::int64_t index) {

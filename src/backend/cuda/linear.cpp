@@ -19,36 +19,29 @@ namespace {
 constexpr std::int64_t kPlaneRows = 32768;
 constexpr std::int64_t kPlaneStep = 64;  // a plane's depth is a multiple of it
 
-// The product with weights that follow each other in memory, into columns of y.
+// The product with weights that follow each other in memory, or with their E4M3 copies, into columns of y.
 void launch_columns(const ProductOp& op, ProductArgs args, const Tensor& w, const Tensor& y, std::int64_t column,
                     Context& context) {
-  args.w = reinterpret_cast<const __half*>(w.address());
-  args.alpha = scale_of(w) * op.alpha;
-  if (op.low) {
-    args.w_low = low_of(w);
-    args.w_low_stride = low_stride(w.cols);
-    args.low_alpha = std::ldexp(1.0F / scale_of(w), -kLowWeightExponent);
+  if (args.is_e4m3) {
+    args.w = low_of(w);
+    args.w_stride = low_stride(w.cols);
+    args.alpha = std::ldexp(args.alpha, -kLowWeightExponent);
+  } else {
+    args.w = w.address();
+    args.alpha = scale_of(w) * op.alpha;
   }
   args.columns = w.rows - args.gate_columns;
   args.y = y.address() + column * static_cast<std::int64_t>(size_of(y.dtype));
   args.y_stride = y.stride;
   args.y_is_f32 = y.dtype == DType::f32;
-  if (op.bias) args.bias = floats(op.bias) + column;
+  if (op.bias && !args.is_e4m3) args.bias = floats(op.bias) + column;
   args.handover = context.next_handover();
   if (context.failed()) return;
   context.check(launch_product_sm90(args, context.stream), "a product");
 }
 
-void launch(const ProductOp& op, ProductArgs args, Context& context) {
-  args.rows = op.y.rows;
-  args.depth = op.x.cols;
-  args.follow = op.follow;
-  if (op.follow == Follow::swiglu) {
-    args.w_up = reinterpret_cast<const __half*>(op.weights[1].address());
-    args.w_up_low = low_of(op.weights[1]);
-    CHECK(scale_of(op.weights[0]) == scale_of(op.weights[1]));
-    return launch_columns(op, args, op.weights[0], op.y, 0, context);
-  }
+// With all weights that the op has, side by side in y and in its gates.
+void launch_all(const ProductOp& op, ProductArgs args, Context& context) {
   std::vector<Tensor> all = op.weights;
   all.insert(all.end(), op.gate_weights.begin(), op.gate_weights.end());
   const std::vector<Tensor> whole = joined(all);
@@ -69,6 +62,38 @@ void launch(const ProductOp& op, ProductArgs args, Context& context) {
   side_by_side(op.gates, op.gate_weights);
 }
 
+void launch(const ProductOp& op, ProductArgs args, Context& context) {
+  args.rows = op.y.rows;
+  args.depth = op.x.cols;
+  args.follow = op.follow;
+  if (op.follow != Follow::swiglu) return launch_all(op, args, context);
+  args.w_up = op.weights[1].address();
+  CHECK(scale_of(op.weights[0]) == scale_of(op.weights[1]));
+  launch_columns(op, args, op.weights[0], op.y, 0, context);
+}
+
+const int* numbers(const Tensor& t) { return t ? reinterpret_cast<const int*>(t.address()) : nullptr; }
+
+// What the low part of an input brings: added to y's precise rows, which hold the rest; or for swiglu, which needs it
+// before it is done, into low_sums.
+void launch_low(const ProductOp& op, Context& context) {
+  ProductArgs args{.x = op.low.values.address(),
+                   .x_stride = op.low.values.stride,
+                   .is_e4m3 = true,
+                   .rows = op.low.values.rows,
+                   .depth = op.low.values.cols,
+                   .row_scale = floats(op.low.scales)};
+  if (op.follow == Follow::swiglu) {
+    ProductOp sums = op;
+    sums.y = op.low_sums;
+    args.alpha = kRemainderScale;
+    return launch_all(sums, args, context);
+  }
+  args.to_rows = numbers(op.precise.rows);
+  args.follow = Follow::add;
+  launch_all(op, args, context);
+}
+
 void run_hopper(ProductOp op, Context& context) {
   if (op.follow == Follow::gelu_erf || (op.follow == Follow::gelu_tanh && op.y.dtype == DType::f32)) {
     const Follow gelu = std::exchange(op.follow, Follow::store);
@@ -76,39 +101,33 @@ void run_hopper(ProductOp op, Context& context) {
     return follow_in_place(op.y, gelu, context);
   }
   if (op.x.dtype == DType::f16) {
-    ProductArgs args{.x = reinterpret_cast<const __half*>(op.x.address()), .x_stride = op.x.stride};
-    if (op.low) {
-      args.precise = op.precise ? reinterpret_cast<const int*>(op.precise.address()) : nullptr;
-      args.low = reinterpret_cast<const std::uint8_t*>(op.low.values.address());
-      args.low_stride = op.low.values.stride;
-      args.low_scales = floats(op.low.scales);
-    }
-    if (op.y_low) {
+    ProductArgs args{.x = op.x.address(), .x_stride = op.x.stride};
+    const bool is_swiglu = op.follow == Follow::swiglu;
+    if (op.low && is_swiglu) {
+      launch_low(op, context);
+      args.places = numbers(op.precise.places);
+      args.low_sums = reinterpret_cast<const __half*>(op.low_sums.address());
       args.remainder = reinterpret_cast<__half*>(op.remainder.address());
-      args.remainder_stride = op.remainder.stride;
     }
-    launch(op, args, context);
+    if (!context.failed()) launch(op, args, context);
+    if (op.low && !is_swiglu && !context.failed()) launch_low(op, context);
     if (op.y_low && !context.failed()) make_low(op.y_low, op.remainder, op.precise, context);
     return;
   }
   const std::int64_t depth = (op.x.cols + kPlaneStep - 1) / kPlaneStep * kPlaneStep;
   for (std::int64_t first = 0; first < op.y.rows && !context.failed(); first += kPlaneRows) {
     const std::int64_t rows = std::min(kPlaneRows, op.y.rows - first);
-    const int* precise = op.precise ? reinterpret_cast<const int*>(op.precise.address()) + first : nullptr;
-    const Planes planes = make_planes(op.x.row_range(first, rows), rows, depth, precise, context);
+    const int* places = op.precise ? numbers(op.precise.places) + first : nullptr;
+    const Planes planes = make_planes(op.x.row_range(first, rows), rows, depth, places, context);
     if (context.failed()) return;
     ProductOp part = op;
     part.y = op.y.row_range(first, rows);
     part.x = op.x.row_range(first, rows);
     if (op.gates) part.gates = op.gates.row_range(first, rows);
-    launch(part,
-           {.x = planes.values,
-            .x_stride = 2 * depth,
-            .planes = 2,
-            .plane_depth = depth,
-            .row_scale = planes.row_scale,
-            .precise = precise},
-           context);
+    launch(
+        part,
+        {.x = planes.values, .x_stride = 2 * depth, .planes = 2, .plane_depth = depth, .row_scale = planes.row_scale},
+        context);
   }
 }
 
@@ -135,7 +154,8 @@ bool takes_low_part(const ProductOp& op, Context& context) {
   weights.insert(weights.end(), op.gate_weights.begin(), op.gate_weights.end());
   const bool has_copies =
       std::all_of(weights.begin(), weights.end(), [](const Tensor& w) { return low_of(w) != nullptr; });
-  const bool fits_words = !op.y_low || (op.y.cols % 8 == 0 && op.remainder.stride % 8 == 0);
+  const bool fits_words =
+      !op.y_low || (op.y.cols % 8 == 0 && op.remainder.stride == op.y.cols && op.low_sums.stride == 2 * op.y.cols);
   if (context.is_hopper && has_copies && fits_words) return true;
   context.check(Error{Errc::unsupported,
                       "cuda: a product whose input has a low part: it needs a Hopper GPU, weights "
@@ -180,12 +200,12 @@ std::vector<Tensor> joined(const std::vector<Tensor>& weights) {
   return result;
 }
 
-Planes make_planes(const Tensor& x, std::int64_t rows, std::int64_t depth, const int* precise, Context& context) {
+Planes make_planes(const Tensor& x, std::int64_t rows, std::int64_t depth, const int* places, Context& context) {
   Planes planes{.values = nullptr, .row_scale = nullptr, .rows = rows, .depth = depth};
   planes.values = context.planes.get<__half>(rows * (2 * depth + 2), context);
   if (context.failed()) return planes;
   planes.row_scale = reinterpret_cast<float*>(planes.values + rows * 2 * depth);
-  split(planes, x, precise, context);
+  split(planes, x, places, context);
   return planes;
 }
 
@@ -225,6 +245,7 @@ void run(const LinearSwiglu& op, Context& context) {
                .precise = op.precise,
                .low = op.low,
                .y_low = op.y_low,
+               .low_sums = op.low_sums,
                .remainder = op.remainder},
               context);
 }

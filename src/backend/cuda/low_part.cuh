@@ -1,4 +1,4 @@
-// How the low part of a row is made (ops/low_part.h), by the block that holds the row, and whose rows need zeros.
+// How the low part of a row is made (ops/low_part.h), by the block that holds the row.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -11,46 +11,18 @@
 
 namespace clef::cuda {
 
-// A cluster's tiles of the product cover rows inside one such stretch, so what is not precise is read of no row of a
-// stretch without a precise one.
-inline constexpr int kStretch = 768;
-
-// By the whole block.
-template <int kThreads>
-__device__ bool any_precise(const int* precise, std::int64_t row, std::int64_t rows) {
-  const std::int64_t first = row / kStretch * kStretch;
-  bool found = false;
-#pragma unroll
-  for (int i = 0; i < kStretch / kThreads; ++i) {
-    const std::int64_t r = first + i * kThreads + threadIdx.x;
-    found = found || (r < rows && precise[r] != 0);
-  }
-  return __syncthreads_or(found);
-}
-
 struct LowRows {
-  std::uint8_t* values = nullptr;  // rows `stride` bytes apart; none where no low part is wanted
+  std::uint8_t* values = nullptr;  // [precise rows, cols], rows `stride` bytes apart; none where no low part is wanted
   std::int64_t stride = 0;
-  float* scales = nullptr;
-  const int* precise = nullptr;  // or none: all are
-  std::int64_t rows = 0;
+  float* scales = nullptr;      // [precise rows]
+  const int* places = nullptr;  // [all rows]: a row's place among the precise ones, or -1
 };
-inline LowRows low_rows(const LowOut& low, const Tensor& precise) {
+inline LowRows low_rows(const LowOut& low, const PreciseRows& precise) {
   if (!low) return {};
   return {.values = reinterpret_cast<std::uint8_t*>(low.values.address()),
           .stride = low.values.stride,
           .scales = reinterpret_cast<float*>(low.scales.address()),
-          .precise = precise ? reinterpret_cast<const int*>(precise.address()) : nullptr,
-          .rows = low.values.rows};
-}
-
-// What a row's low part is to hold.
-enum class LowRow { none, zeros, values };
-// By the whole block.
-template <int kThreads>
-__device__ LowRow low_row(const LowRows& low, std::int64_t row) {
-  if (low.precise == nullptr || low.precise[row] != 0) return LowRow::values;
-  return any_precise<kThreads>(low.precise, row, low.rows) ? LowRow::zeros : LowRow::none;
+          .places = reinterpret_cast<const int*>(precise.places.address())};
 }
 
 // What FP16 loses of x; nothing where x leaves its range, which the f16 value tells.

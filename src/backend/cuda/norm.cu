@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kThreads)
   const int words = static_cast<int>(x.cols / 4);
   float4 held[kHeldWords];
   const float scale = hold_row(held, x, eps);
-  const LowRow kind = low_row<kThreads>(low, row);
+  const int place = low.places[row];
   __half* to = y.row(row);
   float most = 0;
 #pragma unroll
@@ -88,20 +88,20 @@ __global__ void __launch_bounds__(kThreads)
     float4& v = held[i];
     v = make_float4(v.x * scale * g.x, v.y * scale * g.y, v.z * scale * g.z, v.w * scale * g.w);
     store4(to + 4 * word, v.x, v.y, v.z, v.w);
+    if (place < 0) continue;
     v = make_float4(lost_by_half(v.x), lost_by_half(v.y), lost_by_half(v.z), lost_by_half(v.w));
     most = fmaxf(most, fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))));
   }
-  if (kind == LowRow::none) return;
-  // Of a row of zeros the factor is zero.
-  const LowScale by = low_scale(kind == LowRow::values ? block_max<kThreads>(most) : 0.0F);
-  if (threadIdx.x == 0) low.scales[row] = by.scale;
-  auto* const low_to = reinterpret_cast<std::uint32_t*>(low.values + row * low.stride);
+  if (place < 0) return;
+  const LowScale by = low_scale(block_max<kThreads>(most));
+  if (threadIdx.x == 0) low.scales[place] = by.scale;
+  auto* const low_to = reinterpret_cast<std::uint32_t*>(low.values + place * low.stride);
 #pragma unroll
   for (int i = 0; i < kHeldWords; ++i) {
     const int word = threadIdx.x + i * kThreads;
     if (word >= words) continue;
     const float4& v = held[i];
-    low_to[word] = by.factor == 0 ? 0 : low_bytes(v.x * by.factor, v.y * by.factor, v.z * by.factor, v.w * by.factor);
+    low_to[word] = low_bytes(v.x * by.factor, v.y * by.factor, v.z * by.factor, v.w * by.factor);
   }
 }
 
@@ -247,7 +247,7 @@ void run_gated_rms_norm_low(const GatedRmsNorm& op, Context& context) {
                                            .low = reinterpret_cast<std::uint8_t*>(op.low.values.address()),
                                            .low_stride = op.low.values.stride,
                                            .low_scales = reinterpret_cast<float*>(op.low.scales.address()),
-                                           .precise = optional_matrix<const int>(op.precise).data},
+                                           .places = matrix<const int>(op.precise.places).data},
                                           context.stream),
                 "gated_rms_norm_low");
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "backend/cuda/attention_wgmma.cuh"
+#include "backend/cuda/product_sm90.h"
 
 namespace clef::cuda {
 namespace {
@@ -27,8 +28,9 @@ struct Finish {
   static constexpr int kPairs = kColumns / 8;  // of sums of neighbouring columns, in each of the two rows
   void* y;
   std::int64_t stride;
-  int rows, columns;
-  int row, column;  // of the lane's first row, of the tile's first column
+  int rows[2];  // where the lane's two rows go, or -1
+  int columns;
+  int column;  // of the tile's first
   bool grouped, add;
 
   __device__ int column_of(int pair) const {
@@ -50,14 +52,39 @@ struct Finish {
     }
   }
 
+  // A pair's sums have kColumns of the gate's and as many of the other's; those of the rows `from`, or -1, join them.
+  __device__ void add_low_sums(const __half* low_sums, const int (&from)[2], float (&sum)[kColumns]) const {
+    constexpr float kUnit = 1.0F / kRemainderScale;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (from[half] < 0) continue;
+#pragma unroll
+      for (int matrix = 0; matrix < 2; ++matrix) {
+        const __half* row = low_sums + (std::int64_t{from[half]} * 2 + matrix) * columns;
+#pragma unroll
+        for (int p = 0; p < kPairs; ++p) {
+          const int c = column_of(p), at = matrix * (kColumns / 2) + 4 * p + 2 * half;
+          if (grouped) {  // a pair's columns lie on four bytes
+            if (c >= columns) continue;
+            const float2 both = __half22float2(*reinterpret_cast<const __half2*>(row + c));
+            sum[at] = __fmaf_rn(both.x, kUnit, sum[at]);
+            sum[at + 1] = __fmaf_rn(both.y, kUnit, sum[at + 1]);
+          } else {
+            if (c < columns) sum[at] = __fmaf_rn(__half2float(row[c]), kUnit, sum[at]);
+            if (c + 1 < columns) sum[at + 1] = __fmaf_rn(__half2float(row[c + 1]), kUnit, sum[at + 1]);
+          }
+        }
+      }
+    }
+  }
+
   // Adding is left to the second-level cache: one addition an element, so its order is no question, and nothing waits
   // for the y that was there.
   __device__ void store_f32(const float (&sum)[kColumns / 2]) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int r = row + 8 * half;
-      if (r >= rows) continue;
-      float* to = static_cast<float*>(y) + r * stride;
+      if (rows[half] < 0) continue;
+      float* to = static_cast<float*>(y) + rows[half] * stride;
       if (grouped) {
 #pragma unroll
         for (int p = 0; p < kPairs; p += 2) {
@@ -80,9 +107,8 @@ struct Finish {
   __device__ void store_f16(const float (&sum)[kColumns / 2]) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int r = row + 8 * half;
-      if (r >= rows) continue;
-      __half* to = static_cast<__half*>(y) + r * stride;
+      if (rows[half] < 0) continue;
+      __half* to = static_cast<__half*>(y) + rows[half] * stride;
       if (grouped) {
 #pragma unroll
         for (int p = 0; p < kPairs; p += 2) {

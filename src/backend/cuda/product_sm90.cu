@@ -3,6 +3,8 @@
 
 #include "backend/cuda/tensor_map.h"
 
+#include <type_traits>
+
 namespace clef::cuda {
 namespace {
 
@@ -13,7 +15,7 @@ constexpr auto kMapType = sizeof(T) == 2 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_
 
 // A matrix of halves, or of bytes, in boxes of as many columns as a swizzled row has; what lies outside is zero.
 template <typename T>
-bool make_map(CUtensorMap& map, const T* data, std::int64_t rows, std::int64_t columns, std::int64_t stride,
+bool make_map(CUtensorMap& map, const void* data, std::int64_t rows, std::int64_t columns, std::int64_t stride,
               int box_rows) {
   const auto size = [](std::int64_t n) { return static_cast<cuuint64_t>(n); };
   const cuuint64_t sizes[2] = {size(columns), size(rows)};
@@ -21,14 +23,14 @@ bool make_map(CUtensorMap& map, const T* data, std::int64_t rows, std::int64_t c
   const cuuint32_t box[2] = {kChunkRowBytes / sizeof(T), static_cast<cuuint32_t>(box_rows)};
   const cuuint32_t steps[2] = {1, 1};
   return encode_tiled() != nullptr &&
-         encode_tiled()(&map, kMapType<T>, 2, const_cast<T*>(data), sizes, strides, box, steps,
+         encode_tiled()(&map, kMapType<T>, 2, const_cast<void*>(data), sizes, strides, box, steps,
                         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 // The same in groups of sixteen rows, reordered as copy_groups says; all rows are in whole groups.
 template <typename T>
-bool make_grouped_map(CUtensorMap& map, const T* data, std::int64_t rows, std::int64_t columns, std::int64_t stride,
+bool make_grouped_map(CUtensorMap& map, const void* data, std::int64_t rows, std::int64_t columns, std::int64_t stride,
                       int box_rows) {
   const auto size = [](std::int64_t n) { return static_cast<cuuint64_t>(n); };
   const cuuint64_t row_bytes = size(stride) * sizeof(T);
@@ -37,7 +39,7 @@ bool make_grouped_map(CUtensorMap& map, const T* data, std::int64_t rows, std::i
   const cuuint32_t box[5] = {kChunkRowBytes / sizeof(T), 2, 4, 2, static_cast<cuuint32_t>(box_rows / kGroup)};
   const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
   return encode_tiled() != nullptr &&
-         encode_tiled()(&map, kMapType<T>, 5, const_cast<T*>(data), sizes, strides, box, steps,
+         encode_tiled()(&map, kMapType<T>, 5, const_cast<void*>(data), sizes, strides, box, steps,
                         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
@@ -49,20 +51,16 @@ cudaError_t launch(const ProductArgs& args, Params& params, ProductTile tile, cu
   constexpr int kHalf = S::kColumns / 2;
   const std::int64_t weights = args.columns + args.gate_columns;
   static_assert(kHalf % kGroup == 0 && S::kOutColumns % kGroup == 0);
-  const auto make_weights_map = [&](CUtensorMap& map, const auto* data, std::int64_t rows, std::int64_t stride) {
-    return params.grouped ? make_grouped_map(map, data, rows, args.depth, stride, kHalf)
-                          : make_map(map, data, rows, args.depth, stride, kHalf);
+  using T = std::conditional_t<S::kIsE4m3, std::uint8_t, __half>;
+  const std::int64_t stride = args.w_stride == 0 ? args.depth : args.w_stride;
+  const auto make_weights_map = [&](CUtensorMap& map, const void* data, std::int64_t rows) {
+    return params.grouped ? make_grouped_map<T>(map, data, rows, args.depth, stride, kHalf)
+                          : make_map<T>(map, data, rows, args.depth, stride, kHalf);
   };
-  if (!make_map(params.x, args.x, args.rows, args.planes > 1 ? args.planes * args.plane_depth : args.depth,
-                args.x_stride, S::kRows / tile.cluster_columns) ||
-      !make_weights_map(params.w, args.w, weights, args.depth) ||
-      (S::kPair && !make_weights_map(params.w_up, args.w_up, args.columns, args.depth))) {
-    return cudaErrorInvalidValue;
-  }
-  if (args.low != nullptr &&
-      (!make_map(params.low, args.low, args.rows, args.depth, args.low_stride, S::kRows / tile.cluster_columns) ||
-       !make_weights_map(params.w_low, args.w_low, weights, args.w_low_stride) ||
-       (S::kPair && !make_weights_map(params.w_up_low, args.w_up_low, args.columns, args.w_low_stride)))) {
+  if (!make_map<T>(params.x, args.x, args.rows, args.planes > 1 ? args.planes * args.plane_depth : args.depth,
+                   args.x_stride, S::kRows / tile.cluster_columns) ||
+      !make_weights_map(params.w, args.w, weights) ||
+      (S::kPair && !make_weights_map(params.w_up, args.w_up, args.columns))) {
     return cudaErrorInvalidValue;
   }
   const int cluster = tile.cluster_rows * tile.cluster_columns;
@@ -101,17 +99,28 @@ cudaError_t launch(const ProductArgs& args, Params& params, ProductTile tile, cu
     }
   }
   if (args.follow == Follow::swiglu) return cudaErrorInvalidValue;
+  if (args.is_e4m3) {
+    return args.y_is_f32 ? launch<Shape<kColumns, false, kWorkers, true>, true>(args, params, tile, stream)
+                         : launch<Shape<kColumns, false, kWorkers, true>, false>(args, params, tile, stream);
+  }
   return args.y_is_f32 ? launch<Shape<kColumns, false, kWorkers>, true>(args, params, tile, stream)
                        : launch<Shape<kColumns, false, kWorkers>, false>(args, params, tile, stream);
 }
 
 bool on_words(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
 
+std::int64_t plane_steps(const ProductArgs& args) {
+  return div_up(args.depth, args.is_e4m3 ? 2 * kTileDepth : kTileDepth);
+}
+
 // An estimate of what the work takes, in cycles, fitted to 514 times on an H200: the tile it picks was 1.4 % from the
 // best on average. A step is bound by the tensor cores, by a multiprocessor's shared memory, which the copy engine
 // writes and every warpgroup reads, or by what the second-level cache sends to all of them.
 double cycles(std::int64_t rows, std::int64_t columns, double steps, bool pair, ProductTile tile) {
-  constexpr double kColumnCycles = 4.99, kSharedBytesACycle = 107, kCacheBytesACycle = 5640;
+  constexpr double kColumnCycles = 4.99, kSharedBytesACycle = 107;
+  // Sustained, a deep product of many rows has less of the cache; fitted apart, to 470 times on a card at its power's
+  // limit.
+  const double cache_bytes_a_cycle = steps >= 128 && rows >= 1024 ? 4400 : 5640;
   constexpr double kTileCycles = 2530, kElementCycles = 0.0717, kHandoverCycles = 16000;
   constexpr int kClustersAtOnce[kMostCluster + 1] = {0, 132, 66, 0, 32, 0, 0, 0, 16};
   constexpr double kCoupling[kMostCluster + 1] = {0, 1, 1.02, 0, 1.10, 0, 0, 0, 1.43};  // blocks wait for each other
@@ -123,7 +132,7 @@ double cycles(std::int64_t rows, std::int64_t columns, double steps, bool pair, 
   const double shared = 2 * row_bytes + column_bytes * (1 + tile.rows / 64);
   const double read = row_bytes / tile.cluster_columns + column_bytes / tile.cluster_rows;
   const double step = std::max({kColumnCycles * tile.columns * tile.rows / 128, shared / kSharedBytesACycle,
-                                static_cast<double>(at_once * cluster) * read / kCacheBytesACycle});
+                                static_cast<double>(at_once * cluster) * read / cache_bytes_a_cycle});
   const double end = kTileCycles + kElementCycles * tile.rows * tile.columns * (pair ? 0.5 : 1.0);
   const double rounds = static_cast<double>(div_up(clusters, at_once));
   if (!tile.shares) return rounds * (steps * step * kCoupling[cluster] + end);
@@ -131,13 +140,30 @@ double cycles(std::int64_t rows, std::int64_t columns, double steps, bool pair, 
   return share * steps * step * kCoupling[cluster] + rounds * end + kHandoverCycles;
 }
 
-bool is_valid_low(const ProductArgs& args) {
+bool are_valid_operands(const ProductArgs& args) {
   const bool swiglu = args.follow == Follow::swiglu;
-  if (args.low == nullptr) return args.remainder == nullptr;
-  return args.planes == 1 && args.low_scales != nullptr && args.w_low != nullptr && on_words(args.low) &&
-         on_words(args.w_low) && args.low_stride % 16 == 0 && args.w_low_stride % 16 == 0 &&
-         (!swiglu || (args.w_up_low != nullptr && on_words(args.w_up_low))) &&
-         (args.remainder == nullptr || (swiglu && !args.y_is_f32));
+  if (!on_words(args.x) || !on_words(args.w) || (swiglu && !on_words(args.w_up)) || args.depth % 8 != 0 ||
+      (args.w_stride != 0 && args.w_stride < args.depth)) {
+    return false;
+  }
+  if (args.is_e4m3)
+    return !swiglu && args.planes == 1 && args.x_stride % 16 == 0 && args.w_stride % 16 == 0 &&
+           (args.w_stride != 0 || args.depth % 16 == 0);
+  return args.x_stride % 8 == 0 && args.w_stride % 8 == 0 &&
+         (args.planes == 1 || args.plane_depth == div_up(args.depth, kTileDepth) * kTileDepth);
+}
+
+bool are_valid_gates(const ProductArgs& args) {
+  return args.gate_columns == 0 ||
+         ((args.follow == Follow::store || args.follow == Follow::add) && args.bias == nullptr &&
+          args.gate_columns % 2 == 0 && args.gates_stride % 2 == 0 && on_words(args.gates));
+}
+
+bool are_valid_rows(const ProductArgs& args) {
+  if (args.to_rows != nullptr && args.follow != Follow::add) return false;
+  if (args.places == nullptr) return args.low_sums == nullptr && args.remainder == nullptr;
+  return args.follow == Follow::swiglu && !args.y_is_f32 && args.low_sums != nullptr && args.remainder != nullptr &&
+         on_words(args.low_sums) && on_words(args.remainder);
 }
 
 constexpr ProductTile kShapes[] = {{.rows = 128, .columns = 256}, {.rows = 128, .columns = 192},
@@ -148,15 +174,10 @@ constexpr ProductTile kShapes[] = {{.rows = 128, .columns = 256}, {.rows = 128, 
 }  // namespace
 
 cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaStream_t stream) {
-  const bool swiglu = args.follow == Follow::swiglu, has_gates = args.gate_columns > 0;
-  if (args.depth % 8 != 0 || args.x_stride % 8 != 0 || !on_words(args.x) || !on_words(args.w) ||
-      (swiglu && !on_words(args.w_up)) || (args.follow == Follow::add && !args.y_is_f32) ||
-      args.follow == Follow::gelu_erf || (args.follow == Follow::gelu_tanh && args.y_is_f32) ||
-      (tile.shares && args.handover.sums == nullptr) || !is_valid_low(args) ||
-      (args.planes > 1 && args.plane_depth != div_up(args.depth, kTileDepth) * kTileDepth) ||
-      args.rows > INT32_MAX - 4096 || args.columns + args.gate_columns > INT32_MAX - 4096 ||
-      (has_gates && (args.follow != Follow::store || args.bias != nullptr || args.gate_columns % 2 != 0 ||
-                     args.gates_stride % 2 != 0 || !on_words(args.gates)))) {
+  if (!are_valid_operands(args) || !are_valid_gates(args) || !are_valid_rows(args) ||
+      (args.follow == Follow::add && !args.y_is_f32) || args.follow == Follow::gelu_erf ||
+      (args.follow == Follow::gelu_tanh && args.y_is_f32) || (tile.shares && args.handover.sums == nullptr) ||
+      args.rows > INT32_MAX - 4096 || args.columns + args.gate_columns > INT32_MAX - 4096) {
     return cudaErrorInvalidValue;
   }
   if (args.rows == 0 || args.columns == 0) return cudaSuccess;
@@ -168,28 +189,23 @@ cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaS
   params.gate_columns = static_cast<int>(args.gate_columns);
   params.row_scale = args.row_scale;
   params.bias = args.bias;
-  params.precise = args.precise;
+  params.to_rows = args.to_rows;
+  params.places = args.places;
+  params.low_sums = args.low_sums;
+  params.remainder = args.remainder;
   params.partial = args.handover.sums;
   params.marks = args.handover.marks;
   params.launch = args.handover.launch;
   params.rows = static_cast<int>(args.rows);
   params.columns = static_cast<int>(args.columns);
-  params.plane_steps = static_cast<int>(div_up(args.depth, kTileDepth));
+  params.plane_steps = static_cast<int>(plane_steps(args));
   params.planes = args.planes;
   params.alpha = args.alpha;
-  if (args.low != nullptr) {
-    params.low_steps = static_cast<int>(div_up(args.depth, kLowDepth));
-    params.low_scales = args.low_scales;
-    params.low_alpha = args.low_alpha;
-    params.remainder = args.remainder;
-    params.remainder_stride = args.remainder_stride;
-  }
   params.add = args.follow == Follow::add;
   params.gelu = args.follow == Follow::gelu_tanh;
   const std::int64_t element = args.y_is_f32 ? 4 : 2;
   params.grouped = args.columns % kGroup == 0 && args.gate_columns % kGroup == 0 && args.gates_stride % 4 == 0 &&
-                   args.y_stride * element % 16 == 0 && on_words(args.y) && args.remainder_stride % 4 == 0 &&
-                   on_words(args.remainder);
+                   args.y_stride * element % 16 == 0 && on_words(args.y);
   switch (tile.rows * 1000 + tile.columns) {
     case 128256:
       return launch<256, 2>(args, params, tile, stream);
@@ -229,8 +245,7 @@ std::vector<ProductTile> product_tiles(Follow follow) {
 }
 
 cudaError_t launch_product_sm90(const ProductArgs& args, cudaStream_t stream) {
-  const double low_steps = args.low == nullptr ? 0.0 : static_cast<double>(div_up(args.depth, kLowDepth));
-  const double steps = static_cast<double>(div_up(args.depth, kTileDepth)) * args.planes + low_steps;
+  const double steps = static_cast<double>(plane_steps(args)) * args.planes;
   static const std::vector<ProductTile> all = product_tiles(Follow::store), of_pairs = product_tiles(Follow::swiglu);
   const bool pair = args.follow == Follow::swiglu;
   ProductTile best;

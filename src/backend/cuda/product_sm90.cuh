@@ -1,6 +1,6 @@
 // The matrix product for Hopper: wgmma fed by the copy engine. What is here is compiled into product_sm90.cu.
-// Arithmetic: FP16 operands, one f32 accumulator an output, depth ascending in steps of 16; padding is zeros. What an
-//             input lost as FP16 may come first, as E4M3 in steps of 32.
+// Arithmetic: FP16 operands, one f32 accumulator an output, depth ascending in steps of 16; padding is zeros. Or E4M3
+//             operands in steps of 32.
 // Schedule:   a block a multiprocessor walks tiles of 128 or 192 rows by 96 to 256 columns, whichever fills the last
 //             round best; or the last two rounds' tiles are shared out evenly. One warpgroup fetches through a ring of
 //             stages, two or three multiply, 64 rows each. Blocks of a cluster share what they read: those in one
@@ -22,26 +22,22 @@
 namespace clef::cuda {
 namespace {
 
-constexpr int kTileDepth = kChunk;         // 64: one swizzled row
-constexpr int kLowDepth = kChunkRowBytes;  // of a step of E4M3: the same bytes
-constexpr int kGroupRows = 16;             // row tiles taken together, times all columns in turn
+constexpr int kTileDepth = kChunk;  // 64: one swizzled row; of E4M3 twice as many, the same bytes
+constexpr int kGroupRows = 16;      // row tiles taken together, times all columns in turn
 constexpr int kSharedBytes = 227 * 1024;
 
 struct Params {
   CUtensorMap x, w, w_up;
-  CUtensorMap low, w_low, w_up_low;
-  const float* low_scales;  // [rows]
-  float low_alpha;
-  int low_steps;  // 0 without a low part
-  __half* remainder;
-  std::int64_t remainder_stride;
+  const int* to_rows;      // [rows] or none
+  const int* places;       // [rows] or none
+  const __half* low_sums;  // [precise rows, 2 * columns]
+  __half* remainder;       // [precise rows, columns]
   void* y;
   std::int64_t y_stride;
   float* gates;  // of the weights past `columns`, or none
   std::int64_t gates_stride;
   const float *row_scale, *bias;
-  const int* precise;  // [rows] or none
-  int rows, columns;   // of y
+  int rows, columns;  // of y
   int gate_columns;
   int plane_steps, planes;            // steps of the depth of one plane
   int cluster_rows, cluster_columns;  // blocks of a cluster; rank = row * cluster_columns + column
@@ -57,8 +53,11 @@ struct Params {
   bool grouped;  // the weights' rows come in an order in which a lane's sums lie side by side in y
 };
 
-template <int kColumnsOf, bool kPairOf, int kWorkersOf>
+// What is multiplied, and how tiles look.
+template <int kColumnsOf, bool kPairOf, int kWorkersOf, bool kIsE4m3Of = false>
 struct Shape {
+  static constexpr bool kIsE4m3 = kIsE4m3Of;
+  static constexpr int kStepDepth = kIsE4m3 ? 2 * kTileDepth : kTileDepth;
   static constexpr int kColumns = kColumnsOf;  // rows of the weights' tile; with a pair half of them are the gate's
   static constexpr bool kPair = kPairOf;
   static constexpr int kWorkers = kWorkersOf;  // warpgroups that multiply, 64 rows each
@@ -102,29 +101,6 @@ __device__ Place place_of(const Params& params, int index, Rank rank) {
   place.column = (place.is_gates ? column_tile - params.own_column_tiles : column_tile) * S::kOutColumns;
   place.weight_row = place.column + (place.is_gates ? params.columns : 0);
   return place;
-}
-
-// Whether a cluster's tiles have such a row. Asked by a whole warp.
-template <typename S>
-__device__ bool has_precise(const Params& params, const Place& place, Rank rank) {
-  if (params.precise == nullptr) return true;
-  const int first = place.row - rank.row * S::kRows, last = min(first + params.cluster_rows * S::kRows, params.rows);
-  int any = 0;
-  for (int r = first + static_cast<int>(threadIdx.x) % kWarpSize; r < last; r += kWarpSize) any |= params.precise[r];
-  return __any_sync(kFullWarp, any != 0);
-}
-
-// How many steps a cluster's tiles take: a second plane or a low part that is zero for all their rows is left out,
-// which changes no bit.
-template <typename S>
-__device__ int steps_of(const Params& params, const Place& place, Rank rank) {
-  if (params.planes == 1 && params.low_steps == 0) return params.plane_steps;
-  if (!has_precise<S>(params, place, rank)) return params.plane_steps;
-  return params.low_steps + params.planes * params.plane_steps;
-}
-// So many of a tile's steps are of the low part; they are the first.
-__device__ __forceinline__ int low_steps_of(const Params& params, int steps) {
-  return params.low_steps == 0 ? 0 : steps - params.plane_steps;
 }
 
 __device__ __forceinline__ int cluster_rank() {
@@ -210,14 +186,9 @@ __device__ void fetch(const Params& params, Ring<S> ring, Rank rank, Walk walk) 
   const int slice = S::kRows / columns;  // of the input's rows, this block's to fetch
   const bool fetches = threadIdx.x == 0;
   // The weights' tile has two halves: of a pair the gate's rows and the other's, else the first rows and the rest.
-  // Steps count from the first of the low part.
-  const auto fetch_weights = [&](const Place& place, int low_steps, int step) {
-    const bool is_low = step < low_steps;
-    const int of_planes = step - low_steps;
-    const int of_plane = of_planes < params.plane_steps ? of_planes : of_planes - params.plane_steps;
-    const int depth = is_low ? step * kLowDepth : of_plane * kTileDepth;
-    const CUtensorMap* first_map = is_low ? &params.w_low : &params.w;
-    const CUtensorMap* second_map = S::kPair ? (is_low ? &params.w_up_low : &params.w_up) : first_map;
+  const auto fetch_weights = [&](const Place& place, int step) {
+    const int depth = (step < params.plane_steps ? step : step - params.plane_steps) * S::kStepDepth;
+    const CUtensorMap *first_map = &params.w, *second_map = S::kPair ? &params.w_up : &params.w;
     const int second_row = S::kPair ? place.weight_row : place.weight_row + kHalf;
     const std::uint32_t full = ring.full_at(), second_at = ring.columns_at() + kHalf * kChunkRowBytes;
     if (rows == 1) {
@@ -239,38 +210,31 @@ __device__ void fetch(const Params& params, Ring<S> ring, Rank rank, Walk walk) 
       }
     }
   };
-  const auto fetch_input = [&](const Place& place, int low_steps, int step) {
-    const CUtensorMap* map = step < low_steps ? &params.low : &params.x;
-    const int depth = step < low_steps ? step * kLowDepth : (step - low_steps) * kTileDepth;
+  const auto fetch_input = [&](const Place& place, int step) {
+    const int depth = step * S::kStepDepth;
     if (columns == 1) {
-      copy_tile(ring.rows_at(), map, ring.full_at(), depth, place.row);
+      copy_tile(ring.rows_at(), &params.x, ring.full_at(), depth, place.row);
     } else {
-      copy_tile_to(row_mask, ring.rows_at() + static_cast<std::uint32_t>(rank.column * slice * kChunkRowBytes), map,
-                   ring.full_at(), depth, place.row + rank.column * slice);
+      copy_tile_to(row_mask, ring.rows_at() + static_cast<std::uint32_t>(rank.column * slice * kChunkRowBytes),
+                   &params.x, ring.full_at(), depth, place.row + rank.column * slice);
     }
   };
-  const auto steps_of_tile = [&](int tile) { return steps_of<S>(params, place_of<S>(params, tile, rank), rank); };
   // Weights do not depend on the kernel before, so the first stages' are on their way while it ends.
-  int early = 0;
-  if (params.precise == nullptr || params.low_steps > 0) {
-    Piece piece;
-    while (walk.has_piece() && (piece = walk.piece(steps_of_tile)).is_empty()) walk.advance();
-    const int low_steps = low_steps_of(params, piece.steps);
-    if (walk.has_piece()) early = min(S::kStages, min(piece.end, low_steps + params.plane_steps) - piece.first);
-    const Place place = place_of<S>(params, piece.tile, rank);
-    const Ring<S> start = ring;
-    for (int step = 0; fetches && step < early; ++step, ring.advance()) {
-      barrier_arrive_expecting(ring.full_at(), S::kStageBytes);
-      fetch_weights(place, low_steps, piece.first + step);
-    }
-    ring = start;
-    __syncwarp();
+  Piece piece;
+  while (walk.has_piece() && (piece = walk.piece()).is_empty()) walk.advance();
+  int early = walk.has_piece() ? min(S::kStages, piece.end - piece.first) : 0;
+  const Place first_place = place_of<S>(params, piece.tile, rank);
+  const Ring<S> start = ring;
+  for (int step = 0; fetches && step < early; ++step, ring.advance()) {
+    barrier_arrive_expecting(ring.full_at(), S::kStageBytes);
+    fetch_weights(first_place, piece.first + step);
   }
+  ring = start;
+  __syncwarp();
   wait_for_inputs();
   for (; walk.has_piece(); walk.advance()) {
-    const Piece piece = walk.piece(steps_of_tile);
+    piece = walk.piece();
     const Place place = place_of<S>(params, piece.tile, rank);
-    const int low_steps = low_steps_of(params, piece.steps);
     if (fetches) {
       for (int step = piece.first; step < piece.end; ++step, ring.advance()) {
         if (early > 0) {
@@ -278,9 +242,9 @@ __device__ void fetch(const Params& params, Ring<S> ring, Rank rank, Walk walk) 
         } else {
           barrier_wait(ring.empty_at(), ring.parity ^ 1);
           barrier_arrive_expecting(ring.full_at(), S::kStageBytes);
-          fetch_weights(place, low_steps, step);
+          fetch_weights(place, step);
         }
-        fetch_input(place, low_steps, step);
+        fetch_input(place, step);
       }
     }
     __syncwarp();
@@ -350,51 +314,6 @@ struct Relay {
   }
 };
 
-// The low part's products, steps `first` to `end`; after the last they are brought into the unit of the others: every
-// factor is a power of two. A row without a low part, whose scale is 0, then starts from +0, as where there is none.
-// `lead` as in work().
-template <typename S>
-__device__ __forceinline__ void multiply_low(const Params& params, Ring<S>& ring, int worker, Rank rank, int thread,
-                                             int row, int lead, int first, int end, float (&sum)[S::kColumns / 2]) {
-  int previous = -1;
-#pragma unroll 1
-  for (int step = first; step < end; ++step) {
-    barrier_wait(ring.full_at(), ring.parity);
-    const std::uint32_t a = descriptor(ring.rows_at() + static_cast<std::uint32_t>(worker * 64 * kChunkRowBytes));
-    const std::uint32_t b = descriptor(ring.columns_at());
-    pin(sum);
-    wgmma_fence();
-#pragma unroll
-    for (int k = 0; k < kLowDepth / 32; ++k) {
-      low_product_step(sum, a + static_cast<std::uint32_t>(2 * k), b + static_cast<std::uint32_t>(2 * k),
-                       step > 0 || k > 0);
-    }
-    wgmma_commit();
-    wgmma_wait<1>();
-    pin(sum);
-    if (previous >= 0) release(params, ring, rank, previous, thread);
-    if (step == lead && thread == 0 && worker + 1 < S::kWorkers) {
-      barrier_arrive(ring.ahead + static_cast<std::uint32_t>(8 * worker));
-    }
-    previous = ring.stage;
-    ring.advance();
-  }
-  wgmma_wait<0>();
-  pin(sum);
-  release(params, ring, rank, previous, thread);
-  if (end < params.low_steps) return;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int r = row + 8 * half;
-    const float scale = r < params.rows ? params.low_alpha * params.low_scales[r] : 0.0F;
-#pragma unroll
-    for (int i = 2 * half; i < S::kColumns / 2; i += 4) {
-      sum[i] = __fmaf_rn(sum[i], scale, 0.0F);
-      sum[i + 1] = __fmaf_rn(sum[i + 1], scale, 0.0F);
-    }
-  }
-}
-
 template <typename S, bool kF32>
 __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, Walk walk) {
   constexpr int kCount = S::kColumns / 2;
@@ -402,10 +321,9 @@ __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, 
   wait_for_inputs();
   // The warpgroups start a few steps after each other and keep the distance, so that one multiplies while another
   // stores.
-  const auto steps_of_tile = [&](int tile) { return steps_of<S>(params, place_of<S>(params, tile, rank), rank); };
   bool leads = worker + 1 < S::kWorkers, follows = worker > 0;
   for (; walk.has_piece(); walk.advance()) {
-    const Piece piece = walk.piece(steps_of_tile);
+    const Piece piece = walk.piece();
     if (piece.is_empty()) continue;
     const Place place = place_of<S>(params, piece.tile, rank);
     if (follows) barrier_wait(ring.ahead + static_cast<std::uint32_t>(8 * (worker - 1)), 0);
@@ -413,18 +331,14 @@ __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, 
     const int lead =
         leads ? min(piece.first + S::kLead, piece.end) - 1 : -1;  // the step after which the next one starts
     leads = false;
-    const int low_steps = low_steps_of(params, piece.steps);
     const int row = place.row + worker * 64 + thread / kWarpSize * 16 + thread % kWarpSize / 4;
     float sum[kCount];
     // Nothing is pending here; the assembler must be told, or it waits for each wgmma that follows (C7515).
     wgmma_wait<0>();
     if (!piece.begins()) Relay<S>(params, walk.cluster - 1, rank, worker).take(sum);
-    if (piece.first < low_steps) {
-      multiply_low(params, ring, worker, rank, thread, row, lead, piece.first, min(piece.end, low_steps), sum);
-    }
     int previous = -1;
 #pragma unroll 1
-    for (int step = max(piece.first, low_steps); step < piece.end; ++step) {
+    for (int step = piece.first; step < piece.end; ++step) {
       barrier_wait(ring.full_at(), ring.parity);
       const std::uint32_t a = descriptor(ring.rows_at() + static_cast<std::uint32_t>(worker * 64 * kChunkRowBytes));
       const std::uint32_t b = descriptor(ring.columns_at());
@@ -432,8 +346,12 @@ __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, 
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < kTileDepth / 16; ++k) {
-        product_step(sum, a + static_cast<std::uint32_t>(2 * k), b + static_cast<std::uint32_t>(2 * k),
-                     step > 0 || k > 0);
+        const std::uint32_t a_at = a + static_cast<std::uint32_t>(2 * k), b_at = b + static_cast<std::uint32_t>(2 * k);
+        if constexpr (S::kIsE4m3) {
+          low_product_step(sum, a_at, b_at, step > 0 || k > 0);
+        } else {
+          product_step(sum, a_at, b_at, step > 0 || k > 0);
+        }
       }
       wgmma_commit();
       wgmma_wait<1>();  // the step before is done: its stage may be filled again
@@ -447,7 +365,7 @@ __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, 
     }
     wgmma_wait<0>();
     pin(sum);
-    if (previous >= 0) release(params, ring, rank, previous, thread);  // a piece may end with the low part
+    release(params, ring, rank, previous, thread);
     if (!piece.ends()) {
       Relay<S>(params, walk.cluster, rank, worker).give(sum);
       continue;
@@ -462,23 +380,32 @@ __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, 
         sum[i + 1] *= scale;
       }
     }
-    const Finish<S::kOutColumns> finish{params.y, params.y_stride, params.rows,    params.columns,
-                                        row,      place.column,    params.grouped, params.add};
+    const auto of_row = [&](const int* numbers, int r, int none) {
+      return r >= params.rows ? -1 : numbers == nullptr ? none : numbers[r];
+    };
+    const Finish<S::kOutColumns> finish{
+        params.y,       params.y_stride, {of_row(params.to_rows, row, row), of_row(params.to_rows, row + 8, row + 8)},
+        params.columns, place.column,    params.grouped,
+        params.add};
     if constexpr (S::kPair) {
+      const int places[2] = {of_row(params.places, row, -1), of_row(params.places, row + 8, -1)};
+      const bool is_precise = places[0] >= 0 || places[1] >= 0;
+      if (is_precise) finish.add_low_sums(params.low_sums, places, sum);
       float out[kCount / 2];
 #pragma unroll
       for (int i = 0; i < kCount / 2; ++i) out[i] = silu_of(sum[i]) * sum[i + kCount / 2];
       kF32 ? finish.store_f32(out) : finish.store_f16(out);
-      if (!kF32 && params.remainder != nullptr && low_steps > 0) {
+      if (!kF32 && is_precise) {
 #pragma unroll
         for (float& value : out) value = (value - __half2float(__float2half_rn(value))) * kRemainderScale;
-        Finish<S::kOutColumns>{params.remainder, params.remainder_stride, params.rows, params.columns, row,
-                               place.column,     params.grouped,          false}
+        Finish<S::kOutColumns>{params.remainder, params.columns, {places[0], places[1]}, params.columns, place.column,
+                               params.grouped,   false}
             .store_f16(out);
       }
     } else if (place.is_gates) {
-      Finish<S::kOutColumns>{params.gates, params.gates_stride, params.rows,    params.gate_columns,
-                             row,          place.column,        params.grouped, false}
+      Finish<S::kOutColumns>{params.gates,        params.gates_stride, {finish.rows[0], finish.rows[1]},
+                             params.gate_columns, place.column,        params.grouped,
+                             params.add}
           .store_f32(sum);
     } else {
       if (params.bias != nullptr) finish.add_bias(params.bias, sum);
@@ -524,7 +451,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) product(const __grid_constant_
     __syncthreads();
   }
   const Walk walk{static_cast<int>(blockIdx.x) / cluster, static_cast<int>(gridDim.x) / cluster,
-                  params.row_tiles * params.column_tiles, params.whole_rounds};
+                  params.row_tiles * params.column_tiles, params.whole_rounds, params.planes * params.plane_steps};
   const int group = static_cast<int>(threadIdx.x) / kWarpgroup;
   if (group == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::kFetchRegisters));

@@ -21,12 +21,11 @@ __device__ void store_half4(__half* to, float a, float b, float c, float d) {
 // One block a row of the planes; what lies past the input's rows and columns is zero, and so is the second plane of a
 // row that need not be precise. Columns are taken four at a time, which x's number and stride of them allow.
 __global__ void __launch_bounds__(kThreads)
-    split_rows(__half* values, std::int64_t depth, float* row_scale, Matrix<const float> x, const int* precise) {
+    split_rows(__half* values, std::int64_t depth, float* row_scale, Matrix<const float> x, const int* places) {
   let_next_start();
   wait_for_inputs();
   const std::int64_t row = blockIdx.x;
-  const bool is_precise = precise == nullptr || (row < x.rows && precise[row] != 0);
-  const bool has_low = precise == nullptr || any_precise<kThreads>(precise, row, x.rows);
+  const bool is_precise = places == nullptr || (row < x.rows && places[row] >= 0);
   __half* to_high = values + row * 2 * depth;
   __half* to_low = to_high + depth;
   const int columns = row < x.rows ? static_cast<int>(x.cols) : 0;
@@ -53,7 +52,7 @@ __global__ void __launch_bounds__(kThreads)
     const float4 v = from[w];
     const float a = v.x * scale, b = v.y * scale, c = v.z * scale, d = v.w * scale;
     store_half4(to_high + 4 * w, a, b, c, d);
-    if (has_low) store_half4(to_low + 4 * w, low_of(a), low_of(b), low_of(c), low_of(d));
+    store_half4(to_low + 4 * w, low_of(a), low_of(b), low_of(c), low_of(d));
   }
 }
 
@@ -63,15 +62,8 @@ __global__ void __launch_bounds__(kThreads) make_low_rows(LowRows low, Matrix<co
   let_next_start();
   wait_for_inputs();
   const std::int64_t row = blockIdx.x;
-  const LowRow kind = low_row<kThreads>(low, row);
-  if (kind == LowRow::none) return;
   uint2* const to = reinterpret_cast<uint2*>(low.values + row * low.stride);
   const int words = static_cast<int>(remainder.cols / 8);
-  if (kind == LowRow::zeros) {
-    for (int w = threadIdx.x; w < words; w += kThreads) to[w] = make_uint2(0, 0);
-    if (threadIdx.x == 0) low.scales[row] = 0;
-    return;
-  }
   const uint4* const from = reinterpret_cast<const uint4*>(remainder.row(row));
   const auto unpack = [&](int word, float(&values)[8]) {
     const uint4 bits = from[word];
@@ -155,14 +147,14 @@ __global__ void __launch_bounds__(kThreads) finish(Matrix<To> y, const From* pro
 
 }  // namespace
 
-void split(const Planes& to, const Tensor& x, const int* precise, Context& context) {
+void split(const Planes& to, const Tensor& x, const int* places, Context& context) {
   CHECK(x.cols % 4 == 0 && x.stride % 4 == 0);
   context.check(Launch(static_cast<unsigned>(to.rows), kThreads, 0, context.stream)
-                    .run(split_rows, to.values, to.depth, to.row_scale, matrix<const float>(x), precise),
+                    .run(split_rows, to.values, to.depth, to.row_scale, matrix<const float>(x), places),
                 "split_rows");
 }
 
-void make_low(const LowOut& low, const Tensor& remainder, const Tensor& precise, Context& context) {
+void make_low(const LowOut& low, const Tensor& remainder, const PreciseRows& precise, Context& context) {
   CHECK(remainder.cols % 8 == 0 && remainder.stride % 8 == 0);
   context.check(Launch(static_cast<unsigned>(remainder.rows), kThreads, 0, context.stream)
                     .run(make_low_rows, low_rows(low, precise), matrix<const __half>(remainder)),

@@ -20,10 +20,10 @@ struct Planes {
   std::int64_t rows;
   std::int64_t depth;  // at least the matrix's columns
 };
-// Rows that `precise` marks with 0 have a second plane of zeros; null: none has.
-void split(const Planes& to, const Tensor& x, const int* precise, Context& context);
+// Rows whose place is negative have a second plane of zeros; null: none has.
+void split(const Planes& to, const Tensor& x, const int* places, Context& context);
 // In the context's memory, until the next are made.
-Planes make_planes(const Tensor& x, std::int64_t rows, std::int64_t depth, const int* precise, Context& context);
+Planes make_planes(const Tensor& x, std::int64_t rows, std::int64_t depth, const int* places, Context& context);
 
 // y = follow(alpha * x * [weights]^T + bias); with swiglu the weights are gate and up.
 struct ProductOp {
@@ -33,17 +33,17 @@ struct ProductOp {
   Follow follow = Follow::store;
   Tensor gates = {};
   std::vector<Tensor> gate_weights = {};
-  Tensor precise = {};
+  PreciseRows precise = {};
   LowIn low = {};
-  LowOut y_low = {};      // with swiglu
-  Tensor remainder = {};  // with y_low
-  bool few = false;       // rows of questions or options: an arithmetic of its own, whatever their number
+  LowOut y_low = {};                     // with swiglu and low
+  Tensor low_sums = {}, remainder = {};  // with y_low
+  bool few = false;  // rows of questions or options: an arithmetic of its own, whatever their number
   float alpha = 1;
 };
 void run_cublas(const ProductOp& op, Context& context);
 
 // The low part of an f16 y from what a product left of it in `remainder` (ProductArgs).
-void make_low(const LowOut& low, const Tensor& remainder, const Tensor& precise, Context& context);
+void make_low(const LowOut& low, const Tensor& remainder, const PreciseRows& precise, Context& context);
 
 // Several weights [n_i, depth] as one, where they and their low copies follow each other in memory and have one scale.
 std::vector<Tensor> joined(const std::vector<Tensor>& weights);
