@@ -44,6 +44,11 @@ LowPart take_low_part(std::int64_t rows, std::int64_t cols, Arena& arena) {
   return low;
 }
 
+// The memory for all rows' serves for those that are precise.
+LowPart input_low(const DecoderScratch& s, const PreciseRows& precise) {
+  return precise ? first_rows(s.normed_low, precise.count()) : s.normed_low;
+}
+
 // Of the layers that are precise.
 Storage precise_storage(const Precision& precision) {
   return precision.low_parts ? Storage::f16_and_low : Storage::f32;
@@ -74,7 +79,7 @@ DecoderScratch DecoderScratch::take(const TextConfig& config, const Tensor& resi
   DecoderScratch s;
   s.residual = residual;
   s.normed = arena.take(tokens, config.hidden_size, product_input(storage));
-  if (storage == Storage::f16_and_low) s.normed_low = take_low_part(precise_rows, config.hidden_size, arena);
+  if (storage == Storage::f16_and_low) s.normed_low = take_low_part(tokens, config.hidden_size, arena);
   s.ba = arena.take(tokens, 2 * config.linear_num_value_heads);
   s.b = s.ba.col_range(0, config.linear_num_value_heads);
   s.a = s.ba.col_range(config.linear_num_value_heads, config.linear_num_value_heads);
@@ -134,7 +139,7 @@ DecoderMemory DecoderMemory::take(const TextConfig& config, const Batch& batch, 
 }
 
 Precision precision_for(const TextConfig& config, const Device& device) {
-  constexpr std::int64_t kPreciseLayers = 8, kSmallHidden = 1024;
+  constexpr std::int64_t kPreciseLayers = 7, kSmallHidden = 1024;
   if (device.activation_dtype() == DType::f32) return {};
   if (!device.precise_layers() && config.hidden_size < kSmallHidden) return {};
   return {.activation = device.activation_dtype(),
@@ -161,8 +166,8 @@ Result<GatedDeltaNet> GatedDeltaNet::load(const DeltaNetWeights& weights, const 
   return net;
 }
 
-void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& precise,
-                            const std::string& name) const {
+void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& of_input,
+                            const PreciseRows& precise, const std::string& name) const {
   pass.run(Projections{.y = s.qkvz,
                        .x = s.normed,
                        .first = in_qkv_,
@@ -171,8 +176,8 @@ void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch
                        .gates = s.ba,
                        .gate_first = in_b_,
                        .gate_second = in_a_,
-                       .precise = precise,
-                       .low = s.normed_low});
+                       .precise = of_input,
+                       .low = input_low(s, of_input)});
   pass.mark(name, "in_proj_qkv", s.qkv);
   pass.mark(name, "in_proj_z", s.z);
   pass.mark(name, "in_proj_b", s.b);
@@ -282,14 +287,15 @@ void Decoder::forward(Pass& pass, const Batch& batch, const DecoderMemory& memor
     const DecoderScratch& mlp = is_precise ? memory.precise : memory.rest;
     const DecoderScratch& mixer = std::holds_alternative<GatedAttention>(layer.mixer) ? memory.rest : mlp;
     const PreciseRows precise = is_precise && !memory.all_rows_precise ? batch.precise : PreciseRows{};
+    const PreciseRows of_input = i == 0 ? PreciseRows{} : precise;  // where roundings weigh most, all rows are
     pass.run(RmsNorm{.y = mixer.normed,
                      .x = residual,
                      .gain = layer.input_norm,
                      .eps = eps_,
-                     .low = mixer.normed_low,
-                     .precise = precise});
+                     .low = input_low(mixer, of_input),
+                     .precise = of_input});
     if (const auto* delta_net = std::get_if<GatedDeltaNet>(&layer.mixer)) {
-      delta_net->forward(pass, batch, mixer, precise, layer.name);
+      delta_net->forward(pass, batch, mixer, of_input, precise, layer.name);
     } else {
       std::get<GatedAttention>(layer.mixer).forward(pass, batch, mixer, layer.name);
     }
@@ -297,14 +303,14 @@ void Decoder::forward(Pass& pass, const Batch& batch, const DecoderMemory& memor
                      .x = residual,
                      .gain = layer.post_attention_norm,
                      .eps = eps_,
-                     .low = mlp.normed_low,
+                     .low = input_low(mlp, precise),
                      .precise = precise});
     pass.run(LinearSwiglu{.y = mlp.activated,
                           .x = mlp.normed,
                           .gate = layer.gate,
                           .up = layer.up,
                           .precise = precise,
-                          .low = mlp.normed_low,
+                          .low = input_low(mlp, precise),
                           .y_low = mlp.activated_low,
                           .low_sums = mlp.low_sums,
                           .remainder = mlp.remainder});

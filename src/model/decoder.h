@@ -17,14 +17,14 @@ namespace clef {
 
 // How activations are stored between the products of a layer. What is rounded to FP16 in the first layers grows through
 // all the others: at the size of Clef-Flash the first layer alone accounts for four fifths of the error's square, and
-// the first eight for nearly all. And it matters in the rows of questions and options: there alone the products of
-// these layers read more than f16 (docs/accuracy.md).
+// the first seven for nearly all. And it matters in the rows of questions and options: there alone the products of
+// these layers read more than f16, but for the very first, which does in all rows (docs/accuracy.md).
 struct Precision {
   DType activation = DType::f32;
   std::int64_t precise_layers = 0;  // of which Gated DeltaNet and MLP are precise; attention hardly matters
   bool low_parts = false;           // what those layers' products read is f16 with a low part, not f32
 };
-// f16 with eight precise layers, where the device likes f16 and was not told otherwise. A small model is f32
+// f16 with seven precise layers, where the device likes f16 and was not told otherwise. A small model is f32
 // throughout: its products are not what takes the time.
 Precision precision_for(const TextConfig& config, const Device& device);
 
@@ -33,9 +33,9 @@ enum class Storage { f32, f16, f16_and_low };
 
 // Activations of one layer, of the type asked for where no other stands; what only one sublayer needs shares memory.
 struct DecoderScratch {
-  Tensor residual;  // [tokens, hidden]  f32
-  Tensor normed;    // [tokens, hidden]
-  LowPart normed_low, gated_low, activated_low;
+  Tensor residual;                               // [tokens, hidden]  f32
+  Tensor normed;                                 // [tokens, hidden]
+  LowPart normed_low, gated_low, activated_low;  // the first with room for all rows
   // Gated DeltaNet
   Tensor qkvz;        // [tokens, conv_width + value_width], straight from the products
   Tensor qkv, z;      // its columns
@@ -78,9 +78,9 @@ class GatedDeltaNet {
  public:
   static Result<GatedDeltaNet> load(const DeltaNetWeights& weights, const TextConfig& config, bool has_low_parts,
                                     WeightLoader& loader);
-  // residual += out_proj(delta net(normed)); `precise` is for the products
-  void forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& precise,
-               const std::string& name) const;
+  // residual += out_proj(delta net(normed)); the rows are for the first and the last of the products
+  void forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& of_input,
+               const PreciseRows& precise, const std::string& name) const;
 
  private:
   Tensor in_qkv_, in_z_, in_b_, in_a_, conv_, neg_exp_a_log_, dt_bias_, norm_, out_;

@@ -41,10 +41,17 @@ inline void put(const Tensor& t, std::int64_t row, std::int64_t col, double valu
   }
 }
 
+// A row's place in a low part, or -1.
+template <typename Role>
+std::int64_t place_in(const LowPartOf<Role>& low, const PreciseRows& precise, std::int64_t row) {
+  if (!low) return -1;
+  return precise ? int_at(precise.places, 0, row) : row;
+}
+
 // What the low part adds; none adds nothing.
 template <typename Role>
 double low_at(const LowPartOf<Role>& low, const PreciseRows& precise, std::int64_t row, std::int64_t col) {
-  const std::int64_t place = low ? int_at(precise.places, 0, row) : -1;
+  const std::int64_t place = place_in(low, precise, row);
   if (place < 0) return 0;
   return at(low.scales, 0, place) *
          static_cast<double>(e4m3_to_f32(low.values.template row<const std::uint8_t>(place)[col]));
@@ -56,7 +63,7 @@ inline void put_row(const Tensor& y, const LowOut& low, const PreciseRows& preci
                     const std::vector<double>& values) {
   const auto count = static_cast<std::int64_t>(values.size());
   for (std::int64_t c = 0; c < count; ++c) put(y, row, c, values[static_cast<std::size_t>(c)]);
-  const std::int64_t place = low ? int_at(precise.places, 0, row) : -1;
+  const std::int64_t place = place_in(low, precise, row);
   if (place < 0) return;
   const auto rest = [&](std::int64_t c) {
     const double left = values[static_cast<std::size_t>(c)] - at(y, row, c);

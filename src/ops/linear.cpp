@@ -66,8 +66,8 @@ bool valid(const LinearSwiglu& op) {
   return op.y.dtype == op.x.dtype && fits(op.y, op.x, op.gate, {}) && fits(op.y, op.x, op.up, {}) &&
          op.gate.dtype == op.up.dtype && fits_rows(op.precise, op.low, op.x) &&
          is_optional_low_part(op.y_low, op.y, op.precise) && static_cast<bool>(op.low) == static_cast<bool>(op.y_low) &&
-         (!op.low || (is_matrix(op.low_sums, op.precise.count(), 2 * op.y.cols, DType::f16) &&
-                      is_matrix(op.remainder, op.precise.count(), op.y.cols, DType::f16)));
+         (!op.low || (is_matrix(op.low_sums, op.low.values.rows, 2 * op.y.cols, DType::f16) &&
+                      is_matrix(op.remainder, op.low.values.rows, op.y.cols, DType::f16)));
 }
 
 std::vector<Tensor> parts(const Projections& op) {

@@ -52,7 +52,7 @@ struct Case {
   std::int64_t gates = 0;  // columns of weights whose products go elsewhere
   bool e4m3 = false;
   bool scattered = false;  // with add: into every other row of y and gates
-  bool precise = false;    // with swiglu: every third row has low sums and leaves a remainder
+  int precise_every = 0;   // with swiglu: one row of so many has low sums and leaves a remainder
 };
 
 struct Data {
@@ -68,8 +68,12 @@ std::int64_t stride8(const Case& c) { return (c.depth + 15) / 16 * 16; }
 
 std::int64_t y_rows(const Case& c) { return c.scattered ? 2 * c.rows + 1 : c.rows; }
 std::int64_t y_row(const Case& c, std::int64_t r) { return c.scattered ? 2 * r + 1 : r; }
-std::int64_t precise_rows(const Case& c) { return c.precise ? (c.rows + 2) / 3 : 0; }
-std::int64_t place_of(const Case& c, std::int64_t r) { return c.precise && r % 3 == 0 ? r / 3 : -1; }
+std::int64_t precise_rows(const Case& c) {
+  return c.precise_every > 0 ? (c.rows + c.precise_every - 1) / c.precise_every : 0;
+}
+std::int64_t place_of(const Case& c, std::int64_t r) {
+  return c.precise_every > 0 && r % c.precise_every == 0 ? r / c.precise_every : -1;
+}
 
 std::int64_t plane_depth(const Case& c) { return (c.depth + 63) / 64 * 64; }
 std::int64_t x_stride(const Case& c) { return c.planes > 1 ? c.planes * plane_depth(c) : c.depth; }
@@ -154,8 +158,8 @@ std::vector<std::byte> run(const Case& c, const Data& d, std::int64_t rows, cuda
   if (has_row_scale(c)) args.row_scale = row_scale.get();
   if (c.follow != Follow::swiglu && c.gates == 0) args.bias = bias.get();
   if (c.scattered) args.to_rows = to_rows.get();
-  if (c.precise) {
-    args.places = places.get();
+  if (c.precise_every > 0) {
+    if (c.precise_every > 1) args.places = places.get();
     args.low_sums = reinterpret_cast<const __half*>(low_sums.get());
     args.remainder = reinterpret_cast<__half*>(remainder.get());
   }
@@ -240,7 +244,8 @@ double expected(const Case& c, const Data& d, std::int64_t r, std::int64_t n) {
 void check(const Case& c) {
   SCOPED_TRACE(std::to_string(c.rows) + " x " + std::to_string(c.columns) + " x " + std::to_string(c.depth) +
                ", follow " + std::to_string(static_cast<int>(c.follow)) + (c.f32 ? ", f32" : ", f16") +
-               (c.e4m3 ? ", E4M3" : "") + (c.scattered ? ", scattered" : "") + (c.precise ? ", precise rows" : ""));
+               (c.e4m3 ? ", E4M3" : "") + (c.scattered ? ", scattered" : "") +
+               (c.precise_every > 0 ? ", precise rows" : ""));
   const Data d = make(c);
   const auto first = run(c, d, c.rows, kChosen);
   // A few elements against double; f32 sums of `depth` terms of about 1/3. Of E4M3, tensor cores cut a sum to 13 bits
@@ -284,9 +289,9 @@ void check(const Case& c) {
   EXPECT_EQ(std::memcmp(first.data(), part.data(), static_cast<std::size_t>(y_row(c, few)) * row_bytes), 0)
       << few << " rows";
   // Rows that are not precise have the bits that they have where nobody is.
-  if (!c.precise) return;
+  if (c.precise_every == 0) return;
   Case plain = c;
-  plain.precise = false;
+  plain.precise_every = 0;
   const auto without = run(plain, d, c.rows, kChosen);
   for (std::int64_t r = 0; r < c.rows; ++r) {
     if (place_of(c, r) >= 0) continue;
@@ -331,8 +336,8 @@ TEST(CudaProduct, RefusesWhatItCannotDo) {
   EXPECT_TRUE(refused([](ProductArgs& args) { args.w_stride = 60; })) << "less than the depth";
   EXPECT_TRUE(refused([](ProductArgs&) {}, {.shares = true})) << "sharing without a place to hand over";
   EXPECT_TRUE(refused([&](ProductArgs& args) { args.to_rows = numbers; })) << "not with add";
-  EXPECT_TRUE(refused([&](ProductArgs& args) { args.low_sums = halves; })) << "without places";
-  EXPECT_TRUE(refused([&](ProductArgs& args) { args.remainder = static_cast<__half*>(args.y); })) << "without places";
+  EXPECT_TRUE(refused([&](ProductArgs& args) { args.places = numbers; })) << "without low sums";
+  EXPECT_TRUE(refused([&](ProductArgs& args) { args.remainder = static_cast<__half*>(args.y); })) << "without low sums";
   const auto but = [&](auto with, auto change) {
     return refused([&](ProductArgs& args) {
       with(args);
@@ -345,6 +350,7 @@ TEST(CudaProduct, RefusesWhatItCannotDo) {
   EXPECT_TRUE(but(with_e4m3, [](ProductArgs& args) { args.depth = 56; })) << "and so the stride";
   EXPECT_TRUE(but(with_e4m3, [](ProductArgs& args) { args.x = static_cast<const std::byte*>(args.x) + 1; }));
   EXPECT_TRUE(but(with_e4m3, [](ProductArgs& args) { args.follow = Follow::swiglu; }));
+  EXPECT_FALSE(but(with_places, [](ProductArgs& args) { args.places = nullptr; })) << "all rows";
   EXPECT_TRUE(but(with_places, [](ProductArgs& args) { args.low_sums = nullptr; }));
   EXPECT_TRUE(but(with_places, [](ProductArgs& args) { args.remainder = nullptr; }));
   EXPECT_TRUE(but(with_places, [](ProductArgs& args) { args.y_is_f32 = true; }));
@@ -412,9 +418,10 @@ TEST(CudaProduct, OfE4m3AgreesWithDoubleAndWithItself) {
 
 TEST(CudaProduct, TakesLowSumsAndLeavesRemainders) {
   SKIP_BECAUSE(no_hopper());
-  check({.rows = 300, .columns = 320, .depth = 192, .follow = Follow::swiglu, .precise = true});
-  check({.rows = 257, .columns = 776, .depth = 328, .follow = Follow::swiglu, .precise = true});
-  check({.rows = 2900, .columns = 784, .depth = 328, .follow = Follow::swiglu, .precise = true});
+  check({.rows = 300, .columns = 320, .depth = 192, .follow = Follow::swiglu, .precise_every = 3});
+  check({.rows = 257, .columns = 776, .depth = 328, .follow = Follow::swiglu, .precise_every = 3});
+  check({.rows = 150, .columns = 512, .depth = 328, .follow = Follow::swiglu, .precise_every = 1});
+  check({.rows = 2900, .columns = 784, .depth = 328, .follow = Follow::swiglu, .precise_every = 3});
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ struct GatedRmsNormLowArgs {
   std::uint8_t* low = nullptr;  // [precise rows, heads * head_dim], rows low_stride apart, a multiple of 8
   std::int64_t low_stride = 0;
   float* low_scales = nullptr;  // [precise rows]
-  const int* places = nullptr;  // [tokens]: a token's place among the precise rows, or -1
+  const int* places = nullptr;  // [tokens]: a token's place among the precise rows, or -1; or none: all are
 };
 cudaError_t launch_gated_rms_norm_low(const GatedRmsNormLowArgs& args, cudaStream_t stream);
 

@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kThreads) gated_rms_norm_low_kernel(const Gate
   let_next_start();
   wait_for_inputs();
   const std::int64_t token = blockIdx.x, width = std::int64_t{args.heads} * kDeltaNetHeadDim;
-  const int token_place = args.places[token];
+  const std::int64_t token_place = args.places == nullptr ? token : args.places[token];
   const int feature = static_cast<int>(threadIdx.x) % kLanesPerHead * kFeaturesPerLane;
   float gain[kFeaturesPerLane], held[kMostHeld][kFeaturesPerLane];
   unpack8(load_bits(args.gain + feature), gain);

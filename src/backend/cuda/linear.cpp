@@ -89,7 +89,7 @@ void launch_low(const ProductOp& op, Context& context) {
     args.alpha = kRemainderScale;
     return launch_all(sums, args, context);
   }
-  args.to_rows = numbers(op.precise.rows);
+  if (op.precise) args.to_rows = numbers(op.precise.rows);
   args.follow = Follow::add;
   launch_all(op, args, context);
 }
@@ -105,7 +105,7 @@ void run_hopper(ProductOp op, Context& context) {
     const bool is_swiglu = op.follow == Follow::swiglu;
     if (op.low && is_swiglu) {
       launch_low(op, context);
-      args.places = numbers(op.precise.places);
+      if (op.precise) args.places = numbers(op.precise.places);
       args.low_sums = reinterpret_cast<const __half*>(op.low_sums.address());
       args.remainder = reinterpret_cast<__half*>(op.remainder.address());
     }

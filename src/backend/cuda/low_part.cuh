@@ -15,14 +15,15 @@ struct LowRows {
   std::uint8_t* values = nullptr;  // [precise rows, cols], rows `stride` bytes apart; none where no low part is wanted
   std::int64_t stride = 0;
   float* scales = nullptr;      // [precise rows]
-  const int* places = nullptr;  // [all rows]: a row's place among the precise ones, or -1
+  const int* places = nullptr;  // [all rows]: a row's place among the precise ones, or -1; or none: all are
+  __device__ std::int64_t place_of(std::int64_t row) const { return places == nullptr ? row : places[row]; }
 };
 inline LowRows low_rows(const LowOut& low, const PreciseRows& precise) {
   if (!low) return {};
   return {.values = reinterpret_cast<std::uint8_t*>(low.values.address()),
           .stride = low.values.stride,
           .scales = reinterpret_cast<float*>(low.scales.address()),
-          .places = reinterpret_cast<const int*>(precise.places.address())};
+          .places = precise ? reinterpret_cast<const int*>(precise.places.address()) : nullptr};
 }
 
 // What FP16 loses of x; nothing where x leaves its range, which the f16 value tells.

@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kThreads)
   const int words = static_cast<int>(x.cols / 4);
   float4 held[kHeldWords];
   const float scale = hold_row(held, x, eps);
-  const int place = low.places[row];
+  const std::int64_t place = low.place_of(row);
   __half* to = y.row(row);
   float most = 0;
 #pragma unroll
@@ -247,7 +247,7 @@ void run_gated_rms_norm_low(const GatedRmsNorm& op, Context& context) {
                                            .low = reinterpret_cast<std::uint8_t*>(op.low.values.address()),
                                            .low_stride = op.low.values.stride,
                                            .low_scales = reinterpret_cast<float*>(op.low.scales.address()),
-                                           .places = matrix<const int>(op.precise.places).data},
+                                           .places = low_rows(op.low, op.precise).places},
                                           context.stream),
                 "gated_rms_norm_low");
 }

@@ -161,9 +161,9 @@ bool are_valid_gates(const ProductArgs& args) {
 
 bool are_valid_rows(const ProductArgs& args) {
   if (args.to_rows != nullptr && args.follow != Follow::add) return false;
-  if (args.places == nullptr) return args.low_sums == nullptr && args.remainder == nullptr;
-  return args.follow == Follow::swiglu && !args.y_is_f32 && args.low_sums != nullptr && args.remainder != nullptr &&
-         on_words(args.low_sums) && on_words(args.remainder);
+  if (args.low_sums == nullptr) return args.places == nullptr && args.remainder == nullptr;
+  return args.follow == Follow::swiglu && !args.y_is_f32 && args.remainder != nullptr && on_words(args.low_sums) &&
+         on_words(args.remainder);
 }
 
 constexpr ProductTile kShapes[] = {{.rows = 128, .columns = 256}, {.rows = 128, .columns = 192},

@@ -388,7 +388,8 @@ __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, 
         params.columns, place.column,    params.grouped,
         params.add};
     if constexpr (S::kPair) {
-      const int places[2] = {of_row(params.places, row, -1), of_row(params.places, row + 8, -1)};
+      const auto precise_place = [&](int r) { return params.low_sums == nullptr ? -1 : of_row(params.places, r, r); };
+      const int places[2] = {precise_place(row), precise_place(row + 8)};
       const bool is_precise = places[0] >= 0 || places[1] >= 0;
       if (is_precise) finish.add_low_sums(params.low_sums, places, sum);
       float out[kCount / 2];

@@ -50,12 +50,12 @@ struct ProductArgs {
   Follow follow = Follow::store;
   // With add: [rows] or none, where row r's sums go in y and gates; each to another row.
   const int* to_rows = nullptr;
-  // With swiglu into f16: a row's place among the precise rows [rows], or -1; or none. Of those rows low_sums [precise
-  // rows, 2 * columns] joins x * w^T and x * w_up^T, side by side, and what y lost goes to remainder [precise rows,
-  // columns]; both are times kRemainderScale, and rows follow each other.
-  const int* places = nullptr;
+  // With swiglu into f16, or none: of the precise rows, low_sums [precise rows, 2 * columns] joins x * w^T and x *
+  // w_up^T, side by side, and what y lost goes to remainder [precise rows, columns]; both are times kRemainderScale,
+  // and rows follow each other. A row's place among them [rows], or -1; or none: all are.
   const __half* low_sums = nullptr;
   __half* remainder = nullptr;
+  const int* places = nullptr;
   // w has gate_columns further rows, whose products go to gates [rows, gate_columns] in f32; with `store` or `add`,
   // which then adds here too, and no bias.
   float* gates = nullptr;
