@@ -10,11 +10,10 @@ namespace {
 
 DType product_input(Storage storage) { return storage == Storage::f32 ? DType::f32 : DType::f16; }
 
-// Calls `take` for the matrices of each part, in order, `take_low` for their low parts and `take_precise` for further
-// matrices of the precise rows; the parts' memory starts at the same place.
-template <typename Take, typename TakeLow, typename TakePrecise>
-void each_part(DecoderScratch& s, const TextConfig& config, Storage storage, Take take, TakeLow take_low,
-               TakePrecise take_precise) {
+// Calls `take` for the matrices of each part, in order, and `take_low` for their low parts; the parts' memory starts at
+// the same place.
+template <typename Take, typename TakeLow>
+void each_part(DecoderScratch& s, const TextConfig& config, Storage storage, Take take, TakeLow take_low) {
   const DType input = product_input(storage), inner = storage == Storage::f16 ? DType::f16 : DType::f32;
   const bool has_low = storage == Storage::f16_and_low;
   take(0, s.qkvz, config.conv_width() + config.value_width(), inner);
@@ -30,8 +29,8 @@ void each_part(DecoderScratch& s, const TextConfig& config, Storage storage, Tak
   take(2, s.activated, config.intermediate_size, input);
   if (!has_low) return;
   take_low(2, s.activated_low, config.intermediate_size);
-  take_precise(2, s.low_sums, 2 * config.intermediate_size, DType::f16);
-  take_precise(2, s.remainder, config.intermediate_size, DType::f16);
+  take(2, s.low_sums, 2 * config.intermediate_size, DType::f16);
+  take(2, s.remainder, config.intermediate_size, DType::f16);
 }
 
 std::size_t low_bytes(std::int64_t rows, std::int64_t cols) {
@@ -44,9 +43,12 @@ LowPart take_low_part(std::int64_t rows, std::int64_t cols, Arena& arena) {
   return low;
 }
 
-// The memory for all rows' serves for those that are precise.
-LowPart input_low(const DecoderScratch& s, const PreciseRows& precise) {
-  return precise ? first_rows(s.normed_low, precise.count()) : s.normed_low;
+// What is of precise rows alone takes the first part of the memory for all.
+DecoderScratch with(DecoderScratch s, const PreciseRows& precise) {
+  if (!precise) return s;
+  for (LowPart* low : {&s.normed_low, &s.gated_low, &s.activated_low}) *low = first_rows(*low, precise.count());
+  for (Tensor* t : {&s.low_sums, &s.remainder}) *t = *t ? t->row_range(0, precise.count()) : *t;
+  return s;
 }
 
 // Of the layers that are precise.
@@ -62,19 +64,16 @@ Storage plain_storage(const Precision& precision) {
 std::size_t DecoderScratch::bytes(const TextConfig& config, std::int64_t tokens, Storage storage) {
   DecoderScratch unused;
   std::size_t parts[3] = {};
-  const auto count = [&](int part, Tensor&, std::int64_t cols, DType dtype) {
-    parts[part] += Arena::bytes_for(tokens, cols, dtype);
-  };
   each_part(
-      unused, config, storage, count,
-      [&](int part, LowPart&, std::int64_t cols) { parts[part] += low_bytes(tokens, cols); }, count);
+      unused, config, storage,
+      [&](int part, Tensor&, std::int64_t cols, DType dtype) { parts[part] += Arena::bytes_for(tokens, cols, dtype); },
+      [&](int part, LowPart&, std::int64_t cols) { parts[part] += low_bytes(tokens, cols); });
   return Arena::bytes_for(tokens, config.hidden_size, product_input(storage)) +
          (storage == Storage::f16_and_low ? low_bytes(tokens, config.hidden_size) : 0) +
          Arena::bytes_for(tokens, 2 * config.linear_num_value_heads) + std::max({parts[0], parts[1], parts[2]});
 }
 
-DecoderScratch DecoderScratch::take(const TextConfig& config, const Tensor& residual, Storage storage,
-                                    std::int64_t precise_rows, Arena& arena) {
+DecoderScratch DecoderScratch::take(const TextConfig& config, const Tensor& residual, Storage storage, Arena& arena) {
   const std::int64_t tokens = residual.rows;
   DecoderScratch s;
   s.residual = residual;
@@ -97,11 +96,7 @@ DecoderScratch DecoderScratch::take(const TextConfig& config, const Tensor& resi
       },
       [&](int part, LowPart& low, std::int64_t cols) {
         enter(part);
-        low = take_low_part(precise_rows, cols, arena);
-      },
-      [&](int part, Tensor& tensor, std::int64_t cols, DType dtype) {
-        enter(part);
-        tensor = arena.take(precise_rows, cols, dtype);
+        low = take_low_part(tokens, cols, arena);
       });
   s.qkv = s.qkvz.col_range(0, config.conv_width());
   s.z = s.qkvz.col_range(config.conv_width(), config.value_width());
@@ -123,17 +118,17 @@ std::size_t DecoderMemory::bytes(const TextConfig& config, std::int64_t tokens, 
   return residual_bytes(config, tokens) + most;
 }
 
-DecoderMemory DecoderMemory::take(const TextConfig& config, const Batch& batch, const Precision& precision,
+DecoderMemory DecoderMemory::take(const TextConfig& config, std::int64_t tokens, const Precision& precision,
                                   Arena& arena) {
-  const Tensor residual = arena.take(batch.tokens, config.hidden_size);
+  const Tensor residual = arena.take(tokens, config.hidden_size);
   const std::size_t start = arena.mark();
   DecoderMemory memory;
   memory.precise_layers = precision.precise_layers;
   memory.all_rows_precise = precision.activation == DType::f32;
-  memory.rest = DecoderScratch::take(config, residual, plain_storage(precision), 0, arena);
+  memory.rest = DecoderScratch::take(config, residual, plain_storage(precision), arena);
   if (precision.precise_layers > 0) {
     arena.rewind(start);
-    memory.precise = DecoderScratch::take(config, residual, precise_storage(precision), batch.precise.count(), arena);
+    memory.precise = DecoderScratch::take(config, residual, precise_storage(precision), arena);
   }
   return memory;
 }
@@ -166,8 +161,8 @@ Result<GatedDeltaNet> GatedDeltaNet::load(const DeltaNetWeights& weights, const 
   return net;
 }
 
-void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& of_input,
-                            const PreciseRows& precise, const std::string& name) const {
+void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& precise,
+                            const std::string& name) const {
   pass.run(Projections{.y = s.qkvz,
                        .x = s.normed,
                        .first = in_qkv_,
@@ -176,8 +171,8 @@ void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch
                        .gates = s.ba,
                        .gate_first = in_b_,
                        .gate_second = in_a_,
-                       .precise = of_input,
-                       .low = input_low(s, of_input)});
+                       .precise = precise,
+                       .low = s.normed_low});
   pass.mark(name, "in_proj_qkv", s.qkv);
   pass.mark(name, "in_proj_z", s.z);
   pass.mark(name, "in_proj_b", s.b);
@@ -284,18 +279,18 @@ void Decoder::forward(Pass& pass, const Batch& batch, const DecoderMemory& memor
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const DecoderLayer& layer = layers_[i];
     const bool is_precise = static_cast<std::int64_t>(i) < memory.precise_layers;
-    const DecoderScratch& mlp = is_precise ? memory.precise : memory.rest;
+    const bool all_rows = memory.all_rows_precise || i == 0;
+    const PreciseRows precise = is_precise && !all_rows ? batch.precise : PreciseRows{};
+    const DecoderScratch mlp = is_precise ? with(memory.precise, precise) : memory.rest;
     const DecoderScratch& mixer = std::holds_alternative<GatedAttention>(layer.mixer) ? memory.rest : mlp;
-    const PreciseRows precise = is_precise && !memory.all_rows_precise ? batch.precise : PreciseRows{};
-    const PreciseRows of_input = i == 0 ? PreciseRows{} : precise;  // where roundings weigh most, all rows are
     pass.run(RmsNorm{.y = mixer.normed,
                      .x = residual,
                      .gain = layer.input_norm,
                      .eps = eps_,
-                     .low = input_low(mixer, of_input),
-                     .precise = of_input});
+                     .low = mixer.normed_low,
+                     .precise = precise});
     if (const auto* delta_net = std::get_if<GatedDeltaNet>(&layer.mixer)) {
-      delta_net->forward(pass, batch, mixer, of_input, precise, layer.name);
+      delta_net->forward(pass, batch, mixer, precise, layer.name);
     } else {
       std::get<GatedAttention>(layer.mixer).forward(pass, batch, mixer, layer.name);
     }
@@ -303,14 +298,14 @@ void Decoder::forward(Pass& pass, const Batch& batch, const DecoderMemory& memor
                      .x = residual,
                      .gain = layer.post_attention_norm,
                      .eps = eps_,
-                     .low = input_low(mlp, precise),
+                     .low = mlp.normed_low,
                      .precise = precise});
     pass.run(LinearSwiglu{.y = mlp.activated,
                           .x = mlp.normed,
                           .gate = layer.gate,
                           .up = layer.up,
                           .precise = precise,
-                          .low = input_low(mlp, precise),
+                          .low = mlp.normed_low,
                           .y_low = mlp.activated_low,
                           .low_sums = mlp.low_sums,
                           .remainder = mlp.remainder});

@@ -18,7 +18,7 @@ namespace clef {
 // How activations are stored between the products of a layer. What is rounded to FP16 in the first layers grows through
 // all the others: at the size of Clef-Flash the first layer alone accounts for four fifths of the error's square, and
 // the first seven for nearly all. And it matters in the rows of questions and options: there alone the products of
-// these layers read more than f16, but for the very first, which does in all rows (docs/accuracy.md).
+// these layers read more than f16, but in the first, where all do (docs/accuracy.md).
 struct Precision {
   DType activation = DType::f32;
   std::int64_t precise_layers = 0;  // of which Gated DeltaNet and MLP are precise; attention hardly matters
@@ -35,7 +35,7 @@ enum class Storage { f32, f16, f16_and_low };
 struct DecoderScratch {
   Tensor residual;                               // [tokens, hidden]  f32
   Tensor normed;                                 // [tokens, hidden]
-  LowPart normed_low, gated_low, activated_low;  // the first with room for all rows
+  LowPart normed_low, gated_low, activated_low;  // of the precise rows
   // Gated DeltaNet
   Tensor qkvz;        // [tokens, conv_width + value_width], straight from the products
   Tensor qkv, z;      // its columns
@@ -52,13 +52,12 @@ struct DecoderScratch {
   Tensor q, attended;  // [tokens, query_width]
   // MLP
   Tensor activated;  // [tokens, intermediate]
-  Tensor low_sums;   // [precise rows, 2 * intermediate]  f16, where normed has a low part
-  Tensor remainder;  // [precise rows, intermediate]      f16, where activated has a low part
+  Tensor low_sums;   // [precise rows, 2 * intermediate]  f16, where there are low parts
+  Tensor remainder;  // [precise rows, intermediate]      f16, likewise
 
-  // Without the residual, which outlives the layers; as much as all rows take when they are precise.
+  // Without the residual, which outlives the layers; with room for all rows' low parts.
   static std::size_t bytes(const TextConfig& config, std::int64_t tokens, Storage storage);
-  static DecoderScratch take(const TextConfig& config, const Tensor& residual, Storage storage,
-                             std::int64_t precise_rows, Arena& arena);
+  static DecoderScratch take(const TextConfig& config, const Tensor& residual, Storage storage, Arena& arena);
 };
 
 // The memory of one forward pass over the backbone. The residual comes first; what follows it is free until the first
@@ -66,21 +65,21 @@ struct DecoderScratch {
 struct DecoderMemory {
   DecoderScratch precise, rest;  // in the same place: a layer keeps nothing for the next but the residual
   std::int64_t precise_layers = 0;
-  bool all_rows_precise = true;  // in those layers; else the batch's precise rows alone
+  bool all_rows_precise = true;  // in those layers; else in the first alone
   Tensor residual() const { return rest.residual; }
 
   static std::size_t bytes(const TextConfig& config, std::int64_t tokens, const Precision& precision);
   static std::size_t residual_bytes(const TextConfig& config, std::int64_t tokens);
-  static DecoderMemory take(const TextConfig& config, const Batch& batch, const Precision& precision, Arena& arena);
+  static DecoderMemory take(const TextConfig& config, std::int64_t tokens, const Precision& precision, Arena& arena);
 };
 
 class GatedDeltaNet {
  public:
   static Result<GatedDeltaNet> load(const DeltaNetWeights& weights, const TextConfig& config, bool has_low_parts,
                                     WeightLoader& loader);
-  // residual += out_proj(delta net(normed)); the rows are for the first and the last of the products
-  void forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& of_input,
-               const PreciseRows& precise, const std::string& name) const;
+  // residual += out_proj(delta net(normed)); `precise` is for the products
+  void forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& precise,
+               const std::string& name) const;
 
  private:
   Tensor in_qkv_, in_z_, in_b_, in_a_, conv_, neg_exp_a_log_, dt_bias_, norm_, out_;

@@ -46,7 +46,7 @@ Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecor
   TRY(arena_.reset(bytes + head_bytes));
   const HeadScratch head_scratch = HeadScratch::take(config_.head, batch, arena_);
   const std::size_t start = arena_.mark();
-  const DecoderMemory memory = DecoderMemory::take(config_.text, batch, precision, arena_);
+  const DecoderMemory memory = DecoderMemory::take(config_.text, batch.tokens, precision, arena_);
   std::unique_ptr<Pass> pass = device_.begin();
   if (wrap != nullptr) pass = wrap(std::move(pass), context);
   decoder_.embed(*pass, batch, memory);

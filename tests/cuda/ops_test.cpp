@@ -236,10 +236,23 @@ void add_norms(std::vector<OpCase>& cases) {
                                        .sin = angles(m, 7, 32, true),
                                        .eps = 1e-6F};
                    }});
-  cases.push_back({"rope", [](OpMaker& m) -> Op {
-                     return Rope{.x = m.random_activation(5, 3 * 72),
-                                 .cos = angles(m, 5, 36, false),
-                                 .sin = angles(m, 5, 36, true)};
+  for (const std::int64_t pairs : {36, 6}) {
+    cases.push_back({"rope of pairs " + std::to_string(pairs), [pairs](OpMaker& m) -> Op {
+                       return Rope{.x = m.random_activation(5, 3 * 2 * pairs),
+                                   .cos = angles(m, 5, pairs, false),
+                                   .sin = angles(m, 5, pairs, true)};
+                     }});
+  }
+  cases.push_back({"qk_norm_rope of heads of 128", [](OpMaker& m) -> Op {
+                     return QkNormRope{.q = m.empty_activation(7, 4 * 128),
+                                       .k = m.empty_activation(7, 2 * 128),
+                                       .q_gate = m.random_activation(7, 8 * 128),
+                                       .k_raw = m.random_activation(7, 2 * 128),
+                                       .q_gain = m.random(1, 128),
+                                       .k_gain = m.random(1, 128),
+                                       .cos = angles(m, 7, 32, false),
+                                       .sin = angles(m, 7, 32, true),
+                                       .eps = 1e-6F};
                    }});
 }
 

@@ -23,12 +23,23 @@ void by_grid_rows(std::int64_t rows, Launch launch) {
   }
 }
 
+// One thread kWord elements, which lie on 16 bytes in the table's rows and in y's; columns are in whole words.
+constexpr int kWord = 8;
 __global__ void __launch_bounds__(kThreads)
     embed(Matrix<float> y, const int* ids, const __half* table, float scale, std::int64_t first) {
   let_next_start();
   wait_for_inputs();
-  const std::int64_t r = first + blockIdx.y, c = column();
-  if (c < y.cols) y.row(r)[c] = __half2float(table[ids[r] * y.cols + c]) * scale;
+  const std::int64_t r = first + blockIdx.y, c = column() * kWord;
+  if (c >= y.cols) return;
+  const uint4 bits = __ldg(reinterpret_cast<const uint4*>(table + ids[r] * y.cols + c));
+  const std::uint32_t words[kWord / 2] = {bits.x, bits.y, bits.z, bits.w};
+  float4* to = reinterpret_cast<float4*>(y.row(r) + c);
+#pragma unroll
+  for (int i = 0; i < kWord / 4; ++i) {
+    const float2 a = __half22float2(*reinterpret_cast<const __half2*>(&words[2 * i]));
+    const float2 b = __half22float2(*reinterpret_cast<const __half2*>(&words[2 * i + 1]));
+    to[i] = make_float4(a.x * scale, a.y * scale, b.x * scale, b.y * scale);
+  }
 }
 
 __global__ void __launch_bounds__(kThreads) span_mean(Matrix<float> y, Matrix<const float> x, const int* spans) {
@@ -85,6 +96,34 @@ __global__ void __launch_bounds__(kThreads)
   y.row(r)[c] = value;
 }
 
+// One thread four pairs of features of f16, which lie on eight bytes.
+__global__ void __launch_bounds__(kThreads)
+    rope_fours(Matrix<__half> x, Matrix<const float> cos, Matrix<const float> sin, std::int64_t first) {
+  let_next_start();
+  wait_for_inputs();
+  const std::int64_t r = first + blockIdx.y;
+  const int fours = static_cast<int>(cos.cols / 4), index = static_cast<int>(column());
+  if (index >= static_cast<int>(x.cols / 8)) return;
+  const int head = index / fours, i = index % fours * 4;
+  uint2* const at = reinterpret_cast<uint2*>(x.row(r) + head * fours * 8 + i);
+  uint2* const beside = at + fours;
+  uint2 a_bits = *at, b_bits = *beside;
+  const float4 c = *reinterpret_cast<const float4*>(cos.row(r) + i);
+  const float4 s = *reinterpret_cast<const float4*>(sin.row(r) + i);
+  const auto turn = [](std::uint32_t& a_word, std::uint32_t& b_word, float c0, float s0, float c1, float s1) {
+    const float2 a = __half22float2(*reinterpret_cast<const __half2*>(&a_word));
+    const float2 b = __half22float2(*reinterpret_cast<const __half2*>(&b_word));
+    const __half2 first_half = __floats2half2_rn(a.x * c0 - b.x * s0, a.y * c1 - b.y * s1);
+    const __half2 second_half = __floats2half2_rn(b.x * c0 + a.x * s0, b.y * c1 + a.y * s1);
+    a_word = *reinterpret_cast<const std::uint32_t*>(&first_half);
+    b_word = *reinterpret_cast<const std::uint32_t*>(&second_half);
+  };
+  turn(a_bits.x, b_bits.x, c.x, s.x, c.y, s.y);
+  turn(a_bits.y, b_bits.y, c.z, s.z, c.w, s.w);
+  *at = a_bits;
+  *beside = b_bits;
+}
+
 // One thread a pair of features.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
@@ -106,8 +145,13 @@ const __half* halves(const Tensor& t) { return reinterpret_cast<const __half*>(t
 }  // namespace
 
 void run(const Embed& op, Context& context) {
+  if (op.y.cols % kWord != 0 || op.y.stride % 4 != 0) {
+    context.check(Error{Errc::unsupported,
+                        fmt::format("cuda: embeddings of {} columns: expected a multiple of {}", op.y.cols, kWord)});
+    return;
+  }
   by_grid_rows(op.y.rows, [&](std::int64_t first, unsigned rows) {
-    context.check(Launch(dim3(blocks(op.y.cols, kThreads), rows), kThreads, 0, context.stream)
+    context.check(Launch(dim3(blocks(op.y.cols / kWord, kThreads), rows), kThreads, 0, context.stream)
                       .run(embed, matrix<float>(op.y), ints(op.ids), halves(op.table), scale_of(op.table), first),
                   "embed");
   });
@@ -160,7 +204,16 @@ void run(const AddInterpolated& op, Context& context) {
 }
 
 void run(const Rope& op, Context& context) {
+  const bool in_fours = op.x.dtype == DType::f16 && op.cos.cols % 4 == 0 && op.cos.stride % 4 == 0 &&
+                        op.sin.stride % 4 == 0 && op.x.stride % 4 == 0 && op.x.offset % 8 == 0;
   by_grid_rows(op.x.rows, [&](std::int64_t first, unsigned rows) {
+    if (in_fours) {
+      context.check(
+          Launch(dim3(blocks(op.x.cols / 8, kThreads), rows), kThreads, 0, context.stream)
+              .run(rope_fours, matrix<__half>(op.x), matrix<const float>(op.cos), matrix<const float>(op.sin), first),
+          "rope");
+      return;
+    }
     const dim3 grid(blocks(op.x.cols / 2, kThreads), rows);
     by_type(op.x.dtype, [&](auto zero) {
       using T = decltype(zero);

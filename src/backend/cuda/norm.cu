@@ -1,10 +1,12 @@
 // RmsNorm, LayerNorm and QkNormRope on the GPU; which kernel GatedRmsNorm is given to.
 // Arithmetic: f32; strided partial sums a thread, butterfly in the warp, warps in index order.
-// Schedule:   one block a row (norms of whole rows), one warp a head (norms of heads), whatever the batch.
+// Schedule:   one block a row, or one warp where it is narrow; one warp a head (norms of heads); whatever the batch.
 // Bound:      memory.
+#include <initializer_list>
 #include <type_traits>
 
 #include "backend/cuda/delta_net.h"
+#include "backend/cuda/delta_net_common.cuh"
 #include "backend/cuda/delta_net_f32.h"
 #include "backend/cuda/lanes.cuh"
 #include "backend/cuda/launch.h"
@@ -105,6 +107,12 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// A row as y = (x - mean) * scale * gain + bias, four of its columns.
+__device__ __forceinline__ float4 normed(const float4& x, float mean, float scale, const float4& g, const float4& b) {
+  return make_float4((x.x - mean) * scale * g.x + b.x, (x.y - mean) * scale * g.y + b.y,
+                     (x.z - mean) * scale * g.z + b.z, (x.w - mean) * scale * g.w + b.w);
+}
+
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     layer_norm(Matrix<T> y, Matrix<const float> x, const float* gain, const float* bias, float eps) {
@@ -135,9 +143,49 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = 0; i < kHeldWords; ++i) {
     const int word = threadIdx.x + i * kThreads;
     if (word >= words) continue;
-    const float4 g = reinterpret_cast<const float4*>(gain)[word], b = reinterpret_cast<const float4*>(bias)[word];
-    store4(to + 4 * word, (held[i].x - mean) * scale * g.x + b.x, (held[i].y - mean) * scale * g.y + b.y,
-           (held[i].z - mean) * scale * g.z + b.z, (held[i].w - mean) * scale * g.w + b.w);
+    const float4 v = normed(held[i], mean, scale, reinterpret_cast<const float4*>(gain)[word],
+                            reinterpret_cast<const float4*>(bias)[word]);
+    store4(to + 4 * word, v.x, v.y, v.z, v.w);
+  }
+}
+
+constexpr int kWarpWords = 12;  // a lane: rows up to 1,536 wide have a warp each
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    layer_norm_of_warps(Matrix<T> y, Matrix<const float> x, const float* gain, const float* bias, float eps) {
+  let_next_start();
+  wait_for_inputs();
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * (kThreads / kWarp) + threadIdx.x / kWarp;
+  if (row >= x.rows) return;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, words = static_cast<int>(x.cols / 4);
+  const float4* from = reinterpret_cast<const float4*>(x.row(row));
+  const auto n = static_cast<float>(x.cols);
+  float4 held[kWarpWords];
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kWarpWords; ++i) {
+    const int word = lane + i * kWarp;
+    held[i] = word < words ? from[word] : make_float4(0, 0, 0, 0);
+    sum += held[i].x + held[i].y + held[i].z + held[i].w;
+  }
+  const float mean = warp_sum(sum) / n;
+  float squares = 0;
+#pragma unroll
+  for (int i = 0; i < kWarpWords; ++i) {
+    if (lane + i * kWarp >= words) continue;
+    const float4 d = make_float4(held[i].x - mean, held[i].y - mean, held[i].z - mean, held[i].w - mean);
+    squares += d.x * d.x + d.y * d.y + d.z * d.z + d.w * d.w;
+  }
+  const float scale = 1.0F / sqrtf(warp_sum(squares) / n + eps);
+  T* to = y.row(row);
+#pragma unroll
+  for (int i = 0; i < kWarpWords; ++i) {
+    const int word = lane + i * kWarp;
+    if (word >= words) continue;
+    const float4 v = normed(held[i], mean, scale, reinterpret_cast<const float4*>(gain)[word],
+                            reinterpret_cast<const float4*>(bias)[word]);
+    store4(to + 4 * word, v.x, v.y, v.z, v.w);
   }
 }
 
@@ -174,10 +222,42 @@ __device__ void norm_rope_head(const T* from, const float* gain, const float* co
   }
 }
 
+// The same of a head of 256 features, 32 pairs of them rotated. Lane l holds features 8 l to 8 l + 7, so that a pair's
+// are held by two lanes that are four apart.
+template <typename T>
+__device__ void norm_rope_whole_head(const T* from, const float* gain, const float* cos, const float* sin, float eps,
+                                     T* to) {
+  static_assert(kFeaturesPerLane == 8);
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, first = lane * kFeaturesPerLane;
+  float held[kFeaturesPerLane], gains[kFeaturesPerLane];
+  unpack8(load_bits(from + first), held);
+  unpack8(load_bits(gain + first), gains);
+  float sum = 0;
+#pragma unroll
+  for (const float x : held) sum += x * x;
+  const float scale = 1.0F / sqrtf(warp_sum(sum) / static_cast<float>(kWarp * kFeaturesPerLane) + eps);
+#pragma unroll
+  for (int i = 0; i < kFeaturesPerLane; ++i) held[i] = held[i] * scale * gains[i];
+  constexpr int kApart = kWarp / kFeaturesPerLane;
+  const int pair = first % kWarp;
+  const bool is_first = lane < kApart;
+#pragma unroll
+  for (int i = 0; i < kFeaturesPerLane; ++i) {
+    const float other = __shfl_xor_sync(kAllLanes, held[i], kApart);
+    if (lane >= 2 * kApart) continue;
+    const float turned = other * sin[pair + i];
+    held[i] = held[i] * cos[pair + i] + (is_first ? -turned : turned);
+  }
+  Bits8<T> bits;
+  pack8(held, bits);
+  store_bits(to + first, bits);
+}
+
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     qk_norm_rope(Matrix<T> q, Matrix<T> k, Matrix<const T> q_gate, Matrix<const T> k_raw, const float* q_gain,
-                 const float* k_gain, Matrix<const float> cos, Matrix<const float> sin, int head_dim, float eps) {
+                 const float* k_gain, Matrix<const float> cos, Matrix<const float> sin, int head_dim, float eps,
+                 bool in_words) {
   let_next_start();
   wait_for_inputs();
   const std::int64_t q_heads = q.cols / head_dim, heads = q_heads + k.cols / head_dim;
@@ -185,14 +265,25 @@ __global__ void __launch_bounds__(kThreads)
   if (index >= q.rows * heads) return;
   const std::int64_t row = index / heads, head = index % heads;
   const int pairs = static_cast<int>(cos.cols);
-  if (head < q_heads) {
-    norm_rope_head(q_gate.row(row) + 2 * head * head_dim, q_gain, cos.row(row), sin.row(row), head_dim, pairs, eps,
-                   q.row(row) + head * head_dim);
+  const bool is_query = head < q_heads;
+  const std::int64_t column = (is_query ? head : head - q_heads) * head_dim;
+  const T* from = is_query ? q_gate.row(row) + 2 * column : k_raw.row(row) + column;
+  T* to = is_query ? q.row(row) + column : k.row(row) + column;
+  const float* gain = is_query ? q_gain : k_gain;
+  if (in_words) {
+    norm_rope_whole_head(from, gain, cos.row(row), sin.row(row), eps, to);
   } else {
-    const std::int64_t column = (head - q_heads) * head_dim;
-    norm_rope_head(k_raw.row(row) + column, k_gain, cos.row(row), sin.row(row), head_dim, pairs, eps,
-                   k.row(row) + column);
+    norm_rope_head(from, gain, cos.row(row), sin.row(row), head_dim, pairs, eps, to);
   }
+}
+
+// A head is as norm_rope_whole_head wants it, and its words lie on 16 bytes.
+bool in_words(const QkNormRope& op) {
+  if (op.q_gain.cols != kWarp * kFeaturesPerLane) return false;
+  for (const Tensor& t : std::initializer_list<Tensor>{op.q, op.k, op.q_gate, op.k_raw}) {
+    if (t.stride % kFeaturesPerLane != 0 || reinterpret_cast<std::uintptr_t>(t.address()) % 16 != 0) return false;
+  }
+  return true;
 }
 
 bool fits_words(const Tensor& x, Context& context, const char* what) {
@@ -226,10 +317,13 @@ void run(const LayerNorm& op, Context& context) {
   if (op.x.rows == 0 || !fits_words(op.x, context, "layer_norm")) return;
   by_type(op.y.dtype, [&](auto zero) {
     using T = decltype(zero);
-    context.check(Launch(static_cast<unsigned>(op.x.rows), kThreads, 0, context.stream)
-                      .run(layer_norm<T>, matrix<T>(op.y), matrix<const float>(op.x), matrix<const float>(op.gain).data,
-                           matrix<const float>(op.bias).data, op.eps),
-                  "layer_norm");
+    const bool of_warps = op.x.cols <= 4 * kWarp * kWarpWords;
+    const unsigned grid = of_warps ? blocks(op.x.rows, kThreads / kWarp) : static_cast<unsigned>(op.x.rows);
+    context.check(
+        Launch(grid, kThreads, 0, context.stream)
+            .run(of_warps ? layer_norm_of_warps<T> : layer_norm<T>, matrix<T>(op.y), matrix<const float>(op.x),
+                 matrix<const float>(op.gain).data, matrix<const float>(op.bias).data, op.eps),
+        "layer_norm");
   });
 }
 
@@ -293,7 +387,7 @@ void run(const QkNormRope& op, Context& context) {
         Launch(blocks(heads, kThreads / kWarp), kThreads, 0, context.stream)
             .run(qk_norm_rope<T>, matrix<T>(op.q), matrix<T>(op.k), matrix<const T>(op.q_gate),
                  matrix<const T>(op.k_raw), matrix<const float>(op.q_gain).data, matrix<const float>(op.k_gain).data,
-                 matrix<const float>(op.cos), matrix<const float>(op.sin), static_cast<int>(d), op.eps),
+                 matrix<const float>(op.cos), matrix<const float>(op.sin), static_cast<int>(d), op.eps, in_words(op)),
         "qk_norm_rope");
   });
 }
