@@ -12,7 +12,8 @@ constexpr float kLayerNormEps = 1e-5F;  // torch.nn.LayerNorm's default
 template <typename Take>
 void each_matrix(HeadScratch& s, const HeadConfig& config, const Batch& batch, Take take) {
   take(s.hidden, batch.tokens, config.hidden_size);
-  for (Tensor* t : {&s.memory, &s.memory_normed, &s.keys, &s.values}) take(*t, batch.tokens, config.width);
+  for (Tensor* t : {&s.memory, &s.memory_normed}) take(*t, batch.tokens, config.width);
+  take(s.keys_values, batch.tokens, 2 * config.width);
   for (Tensor* t : {&s.question, &s.last}) take(*t, batch.questions, config.hidden_size);
   for (Tensor* t : {&s.context, &s.lexical}) take(*t, batch.options, config.hidden_size);
   for (Tensor* t : {&s.options, &s.options_normed, &s.options_q, &s.options_mixed})
@@ -29,10 +30,6 @@ void each_matrix(HeadScratch& s, const HeadConfig& config, const Batch& batch, T
 
 LayerNorm layer_norm(const Tensor& y, const Tensor& x, const DeviceNorm& norm) {
   return {.y = y, .x = x, .gain = norm.gain, .bias = norm.bias, .eps = kLayerNormEps};
-}
-// Of rows of tokens.
-Linear linear(const Tensor& y, const Tensor& x, const DeviceLinear& weights) {
-  return {.y = y, .x = x, .w = weights.weight, .bias = weights.bias};
 }
 // Of questions or options.
 Linear item_linear(const Tensor& y, const Tensor& x, const DeviceLinear& weights) {
@@ -64,6 +61,8 @@ HeadScratch HeadScratch::take(const HeadConfig& config, const Batch& batch, Aren
   HeadScratch s;
   each_matrix(s, config, batch,
               [&](Tensor& tensor, std::int64_t rows, std::int64_t cols) { tensor = arena.take(rows, cols); });
+  s.keys = s.keys_values.col_range(0, config.width);
+  s.values = s.keys_values.col_range(config.width, config.width);
   return s;
 }
 
@@ -73,6 +72,9 @@ Result<Head::Multihead> Head::load_multihead(const MultiheadWeights& weights, We
   attention.k = TRY(loader.linear(weights.k));
   attention.v = TRY(loader.linear(weights.v));
   attention.out = TRY(loader.linear(weights.out));
+  std::vector<float> bias = weights.k.bias;
+  bias.insert(bias.end(), weights.v.bias.begin(), weights.v.bias.end());
+  attention.kv_bias = TRY(loader.vector(bias));
   return attention;
 }
 
@@ -121,12 +123,20 @@ Result<Head> Head::load(const ModelWeights& model, const HeadConfig& config, Wei
   return head;
 }
 
+Projections Head::keys_and_values(const Tensor& y, const Tensor& x, const Multihead& attention) {
+  return {.y = y,
+          .x = x,
+          .first = attention.k.weight,
+          .second = attention.v.weight,
+          .third = {},
+          .bias = attention.kv_bias};
+}
+
 void Head::forward(const EvidenceLayer& layer, Pass& pass, const Batch& batch, const HeadScratch& s) const {
   pass.run(layer_norm(s.options_normed, s.options, layer.query_norm));
   pass.run(layer_norm(s.memory_normed, s.memory, layer.memory_norm));
   pass.run(item_linear(s.options_q, s.options_normed, layer.attention.q));
-  pass.run(linear(s.keys, s.memory_normed, layer.attention.k));
-  pass.run(linear(s.values, s.memory_normed, layer.attention.v));
+  pass.run(keys_and_values(s.keys_values, s.memory_normed, layer.attention));
   pass.run(CrossAttention{.y = s.options_mixed,
                           .q = s.options_q,
                           .k = s.keys,
@@ -156,8 +166,7 @@ void Head::forward(const FieldLayer& layer, Pass& pass, const Batch& batch, cons
 
   pass.run(layer_norm(s.fields_normed, s.fields, layer.norm2));
   pass.run(item_linear(s.fields_q, s.fields_normed, layer.multihead_attn.q));
-  pass.run(linear(s.keys, s.memory, layer.multihead_attn.k));  // the memory itself, not its norm
-  pass.run(linear(s.values, s.memory, layer.multihead_attn.v));
+  pass.run(keys_and_values(s.keys_values, s.memory, layer.multihead_attn));  // of the memory itself, not its norm
   pass.run(CrossAttention{.y = s.fields_mixed,
                           .q = s.fields_q,
                           .k = s.keys,

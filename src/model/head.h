@@ -19,7 +19,8 @@ struct HeadScratch {
   Tensor hidden;                                    // [tokens, hidden], normalised; X of the specification
   Tensor memory;                                    // [tokens, width], R0
   Tensor memory_normed;                             // [tokens, width]
-  Tensor keys, values;                              // [tokens, width]
+  Tensor keys_values;                               // [tokens, 2 * width]
+  Tensor keys, values;                              // its columns
   Tensor question;                                  // [questions, hidden], v
   Tensor last;                                      // [questions, hidden], g
   Tensor context, lexical;                          // [options, hidden], c and x
@@ -45,6 +46,7 @@ class Head {
  private:
   struct Multihead {
     DeviceLinear q, k, v, out;
+    Tensor kv_bias;  // [1, 2 * width], k's and v's
   };
   struct EvidenceLayer {
     DeviceNorm query_norm, memory_norm, feedforward_norm;
@@ -57,6 +59,7 @@ class Head {
     DeviceLinear linear1, linear2;
   };
   static Result<Multihead> load_multihead(const MultiheadWeights& weights, WeightLoader& loader);
+  static Projections keys_and_values(const Tensor& y, const Tensor& x, const Multihead& attention);
 
   // options += attention(options, memory); options += feedforward(options)
   void forward(const EvidenceLayer& layer, Pass& pass, const Batch& batch, const HeadScratch& s) const;

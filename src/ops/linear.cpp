@@ -38,12 +38,6 @@ double product(const Tensor& x, const Tensor& w, const Tensor& bias, std::int64_
   return sum;
 }
 
-void define_product(const Tensor& y, const Tensor& x, const LowIn& low, const PreciseRows& precise, const Tensor& w) {
-  for (std::int64_t r = 0; r < y.rows; ++r) {
-    for (std::int64_t n = 0; n < y.cols; ++n) definition::put(y, r, n, product(x, w, {}, r, n, low, precise));
-  }
-}
-
 double gelu(double x, Gelu kind) {
   if (kind == Gelu::erf) return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2));
   const double inner = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
@@ -55,8 +49,9 @@ double gelu(double x, Gelu kind) {
 bool valid(const Linear& op) { return fits(op.y, op.x, op.w, op.bias); }
 bool valid(const Projections& op) {
   if (!op.y || !side_by_side(op.y, op.x, parts(op)) || !fits_rows(op.precise, op.low, op.x)) return false;
+  if (!is_optional_vector(op.bias, op.y.cols)) return false;
   if (!op.gates) return !op.gate_first && !op.gate_second;
-  return op.gates.dtype == DType::f32 && side_by_side(op.gates, op.x, gate_parts(op));
+  return !op.bias && op.gates.dtype == DType::f32 && side_by_side(op.gates, op.x, gate_parts(op));
 }
 bool valid(const LinearAdd& op) {
   return op.y.dtype == DType::f32 && fits(op.y, op.x, op.w, op.bias) && fits_rows(op.precise, op.low, op.x);
@@ -88,15 +83,20 @@ void define(const Linear& op) {
 }
 
 void define(const Projections& op) {
-  const auto side_by_side = [&](const Tensor& y, const std::vector<Tensor>& weights) {
+  const auto side_by_side = [&](const Tensor& y, const Tensor& bias, const std::vector<Tensor>& weights) {
     std::int64_t columns = 0;
     for (const Tensor& w : weights) {
-      define_product(y.col_range(columns, w.rows), op.x, op.low, op.precise, w);
+      const Tensor part = y.col_range(columns, w.rows), its_bias = bias ? bias.col_range(columns, w.rows) : bias;
+      for (std::int64_t r = 0; r < part.rows; ++r) {
+        for (std::int64_t n = 0; n < part.cols; ++n) {
+          definition::put(part, r, n, product(op.x, w, its_bias, r, n, op.low, op.precise));
+        }
+      }
       columns += w.rows;
     }
   };
-  side_by_side(op.y, parts(op));
-  side_by_side(op.gates, gate_parts(op));
+  side_by_side(op.y, op.bias, parts(op));
+  side_by_side(op.gates, {}, gate_parts(op));
 }
 
 void define(const LinearAdd& op) {

@@ -29,8 +29,8 @@ struct Linear {
 bool valid(const Linear& op);
 void define(const Linear& op);
 
-// Two or three products of one input, side by side: y = [x * first^T, x * second^T, x * third^T]; and two more that
-// stay f32: gates = [x * gate_first^T, x * gate_second^T]
+// Two or three products of one input, side by side: y = [x * first^T, x * second^T, x * third^T] + bias; or without a
+// bias two more that stay f32: gates = [x * gate_first^T, x * gate_second^T]
 struct Projections {
   static constexpr std::string_view name = "projections";
   Out y;                                 // [rows, first.rows + second.rows + third.rows]  activation, or f32
@@ -41,9 +41,10 @@ struct Projections {
   In gate_first = {}, gate_second = {};  // [n_i, k]  weights, or none
   PreciseRows precise = {};              // or none
   LowIn low = {};                        // of x, or none
+  In bias = {};                          // [1, y.cols]  f32, or none
   auto tensors() const {
     return std::tie(y, x, first, second, third, gates, gate_first, gate_second, precise.rows, precise.places,
-                    low.values, low.scales);
+                    low.values, low.scales, bias);
   }
 };
 bool valid(const Projections& op);

@@ -183,6 +183,16 @@ void add_products(std::vector<OpCase>& cases) {
                                           .third = has_third ? In(m.random_bf16(64, 256)) : In()};
                      }});
   }
+  for (const std::int64_t rows : {77, 200}) {
+    cases.push_back({"projections with a bias, " + std::to_string(rows), [rows](OpMaker& m) -> Op {
+                       return Projections{.y = m.empty_activation(rows, 128 + 128),
+                                          .x = m.random_activation(rows, 256),
+                                          .first = m.random_bf16(128, 256),
+                                          .second = m.random_bf16(128, 256),
+                                          .third = {},
+                                          .bias = m.random(1, 256)};
+                     }});
+  }
   cases.push_back({"projections into f32", [](OpMaker& m) -> Op {
                      return Projections{.y = m.empty(77, 64),
                                         .x = m.random_activation(77, 256),

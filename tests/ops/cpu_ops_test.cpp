@@ -208,6 +208,21 @@ TEST(CpuOps, ProjectionsBesideTheirGates) {
       kLongSums);
 }
 
+TEST(CpuOps, ProjectionsWithABias) {
+  check(
+      [](TensorMaker& m) {
+        const Tensor y = m.empty(20, 79);
+        return Made{Projections{.y = y,
+                                .x = m.random(20, 300),
+                                .first = m.random_bf16(48, 300, 0.2F),
+                                .second = m.random_bf16(31, 300, 0.2F),
+                                .third = {},
+                                .bias = m.random(1, 79)},
+                    y};
+      },
+      kLongSums);
+}
+
 TEST(CpuOps, LinearGelu) {
   for (const Gelu gelu : {Gelu::erf, Gelu::tanh}) {
     check(

@@ -54,15 +54,16 @@ void run_product(const Product& op, Context& context) {
 
 void run(const Linear& op, Context& context) { run_product({op.y, op.x, op.w, {}, op.bias, Epilogue::store}, context); }
 void run(const Projections& op, Context& context) {
-  const auto side_by_side = [&](const Tensor& y, const std::vector<Tensor>& weights) {
+  const auto side_by_side = [&](const Tensor& y, const Tensor& bias, const std::vector<Tensor>& weights) {
     std::int64_t columns = 0;
     for (const Tensor& w : weights) {
-      run_product({y.col_range(columns, w.rows), op.x, w, {}, {}, Epilogue::store}, context);
+      const Tensor its_bias = bias ? bias.col_range(columns, w.rows) : bias;
+      run_product({y.col_range(columns, w.rows), op.x, w, {}, its_bias, Epilogue::store}, context);
       columns += w.rows;
     }
   };
-  side_by_side(op.y, parts(op));
-  side_by_side(op.gates, gate_parts(op));
+  side_by_side(op.y, op.bias, parts(op));
+  side_by_side(op.gates, {}, gate_parts(op));
 }
 void run(const LinearAdd& op, Context& context) {
   run_product({op.y, op.x, op.w, {}, op.bias, Epilogue::add}, context);

@@ -50,7 +50,6 @@ __device__ void saturate_and_flag(const GatedRmsNormF32Args& /*args*/, Bits8<flo
 template <typename Args>
 __global__ void __launch_bounds__(kThreads) gated_rms_norm_kernel(const Args args, unsigned rows) {
   let_next_start();
-  wait_for_inputs();
   using T = Activation<Args>;
   const unsigned row = blockIdx.x * kRowsPerBlock + threadIdx.x / kLanesPerHead;
   const bool idle = row >= rows;  // stays, for the shuffles
@@ -59,9 +58,10 @@ __global__ void __launch_bounds__(kThreads) gated_rms_norm_kernel(const Args arg
   const int feature = static_cast<int>(threadIdx.x) % kLanesPerHead * kFeaturesPerLane;
   const std::int64_t place = (std::int64_t{token} * heads + head) * kDeltaNetHeadDim + feature;
   float x[kFeaturesPerLane], z[kFeaturesPerLane], gain[kFeaturesPerLane];
+  unpack8(load_bits(args.gain + feature), gain);  // a weight, which no kernel writes
+  wait_for_inputs();
   unpack8(load_bits(args.x + place), x);
   unpack8(load_bits(args.z + token * args.z_stride + std::int64_t{head} * kDeltaNetHeadDim + feature), z);
-  unpack8(load_bits(args.gain + feature), gain);
   gated_rms_norm<T>(x, z, gain, args.eps);
   Bits8<T> y;
   pack8(x, y);

@@ -213,7 +213,7 @@ void run(const Linear& op, Context& context) {
   run_product({.y = op.y, .x = op.x, .weights = {op.w}, .bias = op.bias, .few = op.items}, context);
 }
 void run(const Projections& op, Context& context) {
-  ProductOp product{.y = op.y, .x = op.x, .weights = parts(op), .precise = op.precise, .low = op.low};
+  ProductOp product{.y = op.y, .x = op.x, .weights = parts(op), .bias = op.bias, .precise = op.precise, .low = op.low};
   if (context.is_hopper) {
     product.gates = op.gates;
     product.gate_weights = gate_parts(op);

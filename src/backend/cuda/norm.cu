@@ -18,7 +18,7 @@ namespace clef::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kHeldWords = 8;  // of four floats a thread: rows up to 8,192 wide are read once
+constexpr int kMostHeldWords = 8;  // of four floats a thread: rows up to 8,192 wide are read once
 
 template <typename T>
 __device__ void store4(T* to, float a, float b, float c, float d) {
@@ -37,8 +37,20 @@ __device__ void store4<__half>(__half* to, float a, float b, float c, float d) {
   *reinterpret_cast<uint2*>(to) = *reinterpret_cast<const uint2*>(words);
 }
 
+// A row's gains into what the block's threads hold. They are weights, which no kernel writes, so they are read while
+// the kernel ahead still runs.
+template <int kHeldWords>
+__device__ __forceinline__ void hold_gains(float4 (&held)[kHeldWords], const float* gains, int words) {
+#pragma unroll
+  for (int i = 0; i < kHeldWords; ++i) {
+    const int word = threadIdx.x + i * kThreads;
+    held[i] = word < words ? __ldg(reinterpret_cast<const float4*>(gains) + word) : make_float4(0, 0, 0, 0);
+  }
+}
+
 // A row of cols / 4 words, cols a multiple of 4 and at most 4 * kThreads * kHeldWords, into what the block's threads
 // hold; 1 over its root mean square.
+template <int kHeldWords>
 __device__ __forceinline__ float hold_row(float4 (&held)[kHeldWords], const Matrix<const float>& x, float eps) {
   const float4* from = reinterpret_cast<const float4*>(x.row(blockIdx.x));
   const int words = static_cast<int>(x.cols / 4);
@@ -52,32 +64,35 @@ __device__ __forceinline__ float hold_row(float4 (&held)[kHeldWords], const Matr
   return 1.0F / sqrtf(block_sum<kThreads>(sum) / static_cast<float>(x.cols) + eps);
 }
 
-template <typename T>
+template <int kHeldWords, typename T>
 __global__ void __launch_bounds__(kThreads) rms_norm(Matrix<T> y, Matrix<const float> x, const float* gain, float eps) {
   let_next_start();
-  wait_for_inputs();
   const int words = static_cast<int>(x.cols / 4);
-  float4 held[kHeldWords];
+  float4 held[kHeldWords], gains[kHeldWords];
+  hold_gains(gains, gain, words);
+  wait_for_inputs();
   const float scale = hold_row(held, x, eps);
   T* to = y.row(blockIdx.x);
 #pragma unroll
   for (int i = 0; i < kHeldWords; ++i) {
     const int word = threadIdx.x + i * kThreads;
     if (word >= words) continue;
-    const float4 g = reinterpret_cast<const float4*>(gain)[word];
+    const float4& g = gains[i];
     store4(to + 4 * word, held[i].x * scale * g.x, held[i].y * scale * g.y, held[i].z * scale * g.z,
            held[i].w * scale * g.w);
   }
 }
 
 // The same into f16 and its low part.
+template <int kHeldWords>
 __global__ void __launch_bounds__(kThreads)
     rms_norm_low(Matrix<__half> y, Matrix<const float> x, const float* gain, float eps, LowRows low) {
   let_next_start();
-  wait_for_inputs();
   const std::int64_t row = blockIdx.x;
   const int words = static_cast<int>(x.cols / 4);
-  float4 held[kHeldWords];
+  float4 held[kHeldWords], gains[kHeldWords];
+  hold_gains(gains, gain, words);
+  wait_for_inputs();
   const float scale = hold_row(held, x, eps);
   const std::int64_t place = low.place_of(row);
   __half* to = y.row(row);
@@ -86,7 +101,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = 0; i < kHeldWords; ++i) {
     const int word = threadIdx.x + i * kThreads;
     if (word >= words) continue;
-    const float4 g = reinterpret_cast<const float4*>(gain)[word];
+    const float4& g = gains[i];
     float4& v = held[i];
     v = make_float4(v.x * scale * g.x, v.y * scale * g.y, v.z * scale * g.z, v.w * scale * g.w);
     store4(to + 4 * word, v.x, v.y, v.z, v.w);
@@ -113,7 +128,7 @@ __device__ __forceinline__ float4 normed(const float4& x, float mean, float scal
                      (x.z - mean) * scale * g.z + b.z, (x.w - mean) * scale * g.w + b.w);
 }
 
-template <typename T>
+template <int kHeldWords, typename T>
 __global__ void __launch_bounds__(kThreads)
     layer_norm(Matrix<T> y, Matrix<const float> x, const float* gain, const float* bias, float eps) {
   let_next_start();
@@ -143,13 +158,15 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = 0; i < kHeldWords; ++i) {
     const int word = threadIdx.x + i * kThreads;
     if (word >= words) continue;
-    const float4 v = normed(held[i], mean, scale, reinterpret_cast<const float4*>(gain)[word],
-                            reinterpret_cast<const float4*>(bias)[word]);
+    const float4 v = normed(held[i], mean, scale, __ldg(reinterpret_cast<const float4*>(gain) + word),
+                            __ldg(reinterpret_cast<const float4*>(bias) + word));
     store4(to + 4 * word, v.x, v.y, v.z, v.w);
   }
 }
 
-constexpr int kWarpWords = 12;  // a lane: rows up to 1,536 wide have a warp each
+// A lane: f16 rows, which are a tower's patches and many, have a warp each up to a width of 1,536; few rows, which are
+// f32, are sooner done by blocks.
+constexpr int kWarpWords = 12;
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
@@ -183,8 +200,8 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = 0; i < kWarpWords; ++i) {
     const int word = lane + i * kWarp;
     if (word >= words) continue;
-    const float4 v = normed(held[i], mean, scale, reinterpret_cast<const float4*>(gain)[word],
-                            reinterpret_cast<const float4*>(bias)[word]);
+    const float4 v = normed(held[i], mean, scale, __ldg(reinterpret_cast<const float4*>(gain) + word),
+                            __ldg(reinterpret_cast<const float4*>(bias) + word));
     store4(to + 4 * word, v.x, v.y, v.z, v.w);
   }
 }
@@ -286,10 +303,20 @@ bool in_words(const QkNormRope& op) {
   return true;
 }
 
+// Calls `launch` with as many words, as a constant, as a thread must hold of rows so wide.
+template <typename Launch>
+void by_held_words(std::int64_t cols, Launch launch) {
+  const std::int64_t words = (cols + 4 * kThreads - 1) / (4 * kThreads);
+  if (words <= 1) return launch(std::integral_constant<int, 1>());
+  if (words <= 4) return launch(std::integral_constant<int, 4>());
+  if (words <= 5) return launch(std::integral_constant<int, 5>());
+  launch(std::integral_constant<int, kMostHeldWords>());
+}
+
 bool fits_words(const Tensor& x, Context& context, const char* what) {
-  if (x.cols % 4 == 0 && x.stride % 4 == 0 && x.cols <= 4 * kThreads * kHeldWords) return true;
+  if (x.cols % 4 == 0 && x.stride % 4 == 0 && x.cols <= 4 * kThreads * kMostHeldWords) return true;
   context.check(Error{Errc::unsupported, fmt::format("cuda: {} of {} columns: expected a multiple of 4 up to {}", what,
-                                                     x.cols, 4 * kThreads * kHeldWords)});
+                                                     x.cols, 4 * kThreads * kMostHeldWords)});
   return false;
 }
 
@@ -297,19 +324,21 @@ bool fits_words(const Tensor& x, Context& context, const char* what) {
 
 void run(const RmsNorm& op, Context& context) {
   if (op.x.rows == 0 || !fits_words(op.x, context, "rms_norm")) return;
-  if (op.low) {
-    context.check(Launch(static_cast<unsigned>(op.x.rows), kThreads, 0, context.stream)
-                      .run(rms_norm_low, matrix<__half>(op.y), matrix<const float>(op.x),
-                           matrix<const float>(op.gain).data, op.eps, low_rows(op.low, op.precise)),
-                  "rms_norm_low");
-    return;
-  }
-  by_type(op.y.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    context.check(
-        Launch(static_cast<unsigned>(op.x.rows), kThreads, 0, context.stream)
-            .run(rms_norm<T>, matrix<T>(op.y), matrix<const float>(op.x), matrix<const float>(op.gain).data, op.eps),
-        "rms_norm");
+  const Launch launch(static_cast<unsigned>(op.x.rows), kThreads, 0, context.stream);
+  const auto x = matrix<const float>(op.x);
+  const float* gain = matrix<const float>(op.gain).data;
+  by_held_words(op.x.cols, [&](auto held) {
+    constexpr int kHeld = decltype(held)::value;
+    if (op.low) {
+      context.check(
+          launch.run(rms_norm_low<kHeld>, matrix<__half>(op.y), x, gain, op.eps, low_rows(op.low, op.precise)),
+          "rms_norm_low");
+      return;
+    }
+    by_type(op.y.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      context.check(launch.run(rms_norm<kHeld, T>, matrix<T>(op.y), x, gain, op.eps), "rms_norm");
+    });
   });
 }
 
@@ -317,13 +346,18 @@ void run(const LayerNorm& op, Context& context) {
   if (op.x.rows == 0 || !fits_words(op.x, context, "layer_norm")) return;
   by_type(op.y.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const bool of_warps = op.x.cols <= 4 * kWarp * kWarpWords;
-    const unsigned grid = of_warps ? blocks(op.x.rows, kThreads / kWarp) : static_cast<unsigned>(op.x.rows);
-    context.check(
-        Launch(grid, kThreads, 0, context.stream)
-            .run(of_warps ? layer_norm_of_warps<T> : layer_norm<T>, matrix<T>(op.y), matrix<const float>(op.x),
-                 matrix<const float>(op.gain).data, matrix<const float>(op.bias).data, op.eps),
-        "layer_norm");
+    const auto run = [&](auto kernel, unsigned grid) {
+      context.check(Launch(grid, kThreads, 0, context.stream)
+                        .run(kernel, matrix<T>(op.y), matrix<const float>(op.x), matrix<const float>(op.gain).data,
+                             matrix<const float>(op.bias).data, op.eps),
+                    "layer_norm");
+    };
+    if (op.y.dtype == DType::f16 && op.x.cols <= 4 * kWarp * kWarpWords) {
+      run(layer_norm_of_warps<T>, blocks(op.x.rows, kThreads / kWarp));
+    } else {
+      by_held_words(op.x.cols,
+                    [&](auto held) { run(layer_norm<decltype(held)::value, T>, static_cast<unsigned>(op.x.rows)); });
+    }
   });
 }
 

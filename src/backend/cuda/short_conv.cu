@@ -34,7 +34,6 @@ __device__ void set_flag(const ShortConvF32Args& /*args*/, int /*sequence*/) {}
 template <int kRun, typename Args>
 __global__ void __launch_bounds__(kThreads) short_conv_kernel(const Args args) {
   let_next_start();
-  wait_for_inputs();
   using T = Activation<Args>;
   const int heads = 2 * args.key_heads + args.value_heads;
   const int head = static_cast<int>(blockIdx.x) * kHeadsPerBlock + static_cast<int>(threadIdx.x) / kLanesPerHead;
@@ -52,6 +51,14 @@ __global__ void __launch_bounds__(kThreads) short_conv_kernel(const Args args) {
                            : args.v) +
                  std::int64_t{head - first_head} * kDeltaNetHeadDim + lane_feature;
 
+  // Nothing writes the weights, so they are read while the kernel ahead still runs.
+  float weight[kShortConvTaps][kFeaturesPerLane];
+#pragma unroll
+  for (int tap = 0; tap < kShortConvTaps; ++tap) {
+    unpack8(load_bits(args.weight + tap * channels + channel), weight[tap]);
+  }
+  wait_for_inputs();
+
   // A window of rows: kHistory from before the step's tokens, then theirs. Rows of another sequence are zeroed.
   const int first = static_cast<int>(blockIdx.y) * kRun, last = min(first + kRun, args.tokens);
   const T* const x = args.x + channel;
@@ -59,11 +66,6 @@ __global__ void __launch_bounds__(kThreads) short_conv_kernel(const Args args) {
 #pragma unroll
   for (int i = 0; i < kHistory; ++i)
     rows[i] = load_bits(x + std::int64_t{max(first - kHistory + i, 0)} * args.x_stride);
-  float weight[kShortConvTaps][kFeaturesPerLane];
-#pragma unroll
-  for (int tap = 0; tap < kShortConvTaps; ++tap) {
-    unpack8(load_bits(args.weight + tap * channels + channel), weight[tap]);
-  }
   int sequence = sequence_of(args.cu_seqlens, args.sequences, first);
   int start = __ldg(args.cu_seqlens + sequence), end = __ldg(args.cu_seqlens + sequence + 1);
 
