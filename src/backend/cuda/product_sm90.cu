@@ -169,7 +169,7 @@ bool are_valid_rows(const ProductArgs& args) {
 constexpr ProductTile kShapes[] = {{.rows = 128, .columns = 256}, {.rows = 128, .columns = 192},
                                    {.rows = 128, .columns = 128}, {.rows = 128, .columns = 96},
                                    {.rows = 192, .columns = 192}, {.rows = 192, .columns = 160},
-                                   {.rows = 192, .columns = 128}, {.rows = 64, .columns = 192}};
+                                   {.rows = 192, .columns = 128}};
 
 }  // namespace
 
@@ -215,8 +215,6 @@ cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaS
       return launch<128, 2>(args, params, tile, stream);
     case 128096:
       return launch<96, 2>(args, params, tile, stream);
-    case 64192:
-      return launch<192, 1>(args, params, tile, stream);
     case 192192:
       return launch<192, 3>(args, params, tile, stream);
     case 192160:

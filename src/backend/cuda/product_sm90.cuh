@@ -1,7 +1,7 @@
 // The matrix product for Hopper: wgmma fed by the copy engine. What is here is compiled into product_sm90.cu.
 // Arithmetic: FP16 operands, one f32 accumulator an output, depth ascending in steps of 16; padding is zeros. Or E4M3
 //             operands in steps of 32.
-// Schedule:   a block a multiprocessor walks tiles of 64 to 192 rows by 96 to 256 columns, whichever fills the last
+// Schedule:   a block a multiprocessor walks tiles of 128 or 192 rows by 96 to 256 columns, whichever fills the last
 //             round best; or the last two rounds' tiles are shared out evenly. One warpgroup fetches through a ring of
 //             stages, two or three multiply, 64 rows each. Blocks of a cluster share what they read: those in one
 //             column the weights' tile, those in one row the input's, each fetching a part for all. Tiles that run
@@ -64,8 +64,6 @@ struct Shape {
   static constexpr int kRows = 64 * kWorkers;
   static constexpr int kThreads = (1 + kWorkers) * kWarpgroup;
   // Of 65,536 registers a multiprocessor; setmaxnreg counts in eights.
-  // With one warpgroup that multiplies there are enough for all.
-  static constexpr bool kMovesRegisters = kWorkers > 1;
   static constexpr int kFetchRegisters = kWorkers == 2 ? 40 : 32, kWorkRegisters = kWorkers == 2 ? 232 : 160;
   static constexpr int kOutColumns = kPair ? kColumns / 2 : kColumns;
   static constexpr int kRowBytes = kRows * kChunkRowBytes;
@@ -457,14 +455,10 @@ __global__ void __launch_bounds__(S::kThreads, 1) product(const __grid_constant_
                   params.row_tiles * params.column_tiles, params.whole_rounds, params.planes * params.plane_steps};
   const int group = static_cast<int>(threadIdx.x) / kWarpgroup;
   if (group == 0) {
-    if constexpr (S::kMovesRegisters) {
-      asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::kFetchRegisters));
-    }
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::kFetchRegisters));
     if (threadIdx.x < kWarpSize) fetch<S>(params, ring, rank, walk);
   } else {
-    if constexpr (S::kMovesRegisters) {
-      asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::kWorkRegisters));
-    }
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::kWorkRegisters));
     work<S, kF32>(params, ring, group - 1, rank, walk);
   }
   // A block whose neighbour may still write to it or arrive at its barriers must stay.
