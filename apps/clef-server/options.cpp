@@ -120,7 +120,7 @@ void declare_model(Flags& flags, Options& o) {
                o.device = text;
                return {};
              });
-  flags.text("--f32-layers", "N", "8, or all in a small model",
+  flags.text("--f32-layers", "N", "7, or all in a small model",
              "on a GPU: layers, from the first, whose activations keep the accuracy of f32; all: every one",
              [&](const std::string& text) -> Status {
                o.f32_layers = text;

@@ -240,7 +240,7 @@ Work:
                        free at the start (default: 16384, or --max-length when that is more)
   --device NAME        auto, cpu, cuda or cuda:N (default auto: the first GPU that can be used, or else the CPU)
   --f32-layers N       on a GPU: layers, from the first, whose activations keep f32's accuracy; all: every one. More is
-                       slower and nearer to the CPU's answers (default 8; small models: all)
+                       slower and nearer to the CPU's answers (default 7; small models: all)
   --threads N          threads, 1 to 1024 (default: one a CPU that this process may use). The answers are the same
 
   -h, --help           this text

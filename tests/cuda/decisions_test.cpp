@@ -104,8 +104,7 @@ TEST(CudaDecisions, AgreeWithTheReference) {
   check_model("clef-tiny.gguf", {"text.jsonl", "vision.jsonl", "video.jsonl"}, {5e-5, 5e-4});
 }
 
-// Its scales are capped at 100: what is small in a logit is large in a probability. Run as the large models are it
-// misses the bound, and says so here until it does not (docs/accuracy.md).
+// Its scales are capped at 100: what is small in a logit is large in a probability.
 TEST(CudaDecisions, AgreeForTheSecondModel) {
   SKIP_BECAUSE(no_gpu());
   check_model("clef-tiny27.gguf", {"tiny27.jsonl"}, {5e-5, 5e-4});
