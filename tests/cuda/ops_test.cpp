@@ -235,17 +235,19 @@ void add_norms(std::vector<OpCase>& cases) {
                                          .gain = m.random(1, 128),
                                          .eps = 1e-6F};
                    }});
-  cases.push_back({"qk_norm_rope", [](OpMaker& m) -> Op {
-                     return QkNormRope{.q = m.empty_activation(7, 4 * 256),
-                                       .k = m.empty_activation(7, 2 * 256),
-                                       .q_gate = m.random_activation(7, 8 * 256),
-                                       .k_raw = m.random_activation(7, 2 * 256),
-                                       .q_gain = m.random(1, 256),
-                                       .k_gain = m.random(1, 256),
-                                       .cos = angles(m, 7, 32, false),
-                                       .sin = angles(m, 7, 32, true),
-                                       .eps = 1e-6F};
-                   }});
+  for (const std::int64_t n : {256, 128}) {
+    cases.push_back({"qk_norm_rope of heads of " + std::to_string(n), [n](OpMaker& m) -> Op {
+                       return QkNormRope{.q = m.empty_activation(7, 4 * n),
+                                         .k = m.empty_activation(7, 2 * n),
+                                         .q_gate = m.random_activation(7, 8 * n),
+                                         .k_raw = m.random_activation(7, 2 * n),
+                                         .q_gain = m.random(1, n),
+                                         .k_gain = m.random(1, n),
+                                         .cos = angles(m, 7, 32, false),
+                                         .sin = angles(m, 7, 32, true),
+                                         .eps = 1e-6F};
+                     }});
+  }
   for (const std::int64_t pairs : {36, 6}) {
     cases.push_back({"rope of pairs " + std::to_string(pairs), [pairs](OpMaker& m) -> Op {
                        return Rope{.x = m.random_activation(5, 3 * 2 * pairs),
@@ -253,17 +255,6 @@ void add_norms(std::vector<OpCase>& cases) {
                                    .sin = angles(m, 5, pairs, true)};
                      }});
   }
-  cases.push_back({"qk_norm_rope of heads of 128", [](OpMaker& m) -> Op {
-                     return QkNormRope{.q = m.empty_activation(7, 4 * 128),
-                                       .k = m.empty_activation(7, 2 * 128),
-                                       .q_gate = m.random_activation(7, 8 * 128),
-                                       .k_raw = m.random_activation(7, 2 * 128),
-                                       .q_gain = m.random(1, 128),
-                                       .k_gain = m.random(1, 128),
-                                       .cos = angles(m, 7, 32, false),
-                                       .sin = angles(m, 7, 32, true),
-                                       .eps = 1e-6F};
-                   }});
 }
 
 void add_mixers(std::vector<OpCase>& cases) {
