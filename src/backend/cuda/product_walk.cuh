@@ -1,5 +1,12 @@
-// How the tiles of the product for Hopper are shared out among clusters of blocks.
+// How the tiles of the product for Hopper are shared out among clusters of blocks. Numbers alone, so that a test of the
+// host can walk too.
 #pragma once
+
+#ifdef __CUDACC__
+#define CLEF_ANYWHERE __host__ __device__
+#else
+#define CLEF_ANYWHERE
+#endif
 
 namespace clef::cuda {
 namespace {
@@ -8,9 +15,9 @@ namespace {
 struct Piece {
   int tile = 0;
   int first = 0, end = 0, steps = 0;  // its steps, and all of the tile
-  __device__ bool is_empty() const { return first == end; }
-  __device__ bool begins() const { return first == 0; }
-  __device__ bool ends() const { return end == steps; }
+  CLEF_ANYWHERE bool is_empty() const { return first == end; }
+  CLEF_ANYWHERE bool begins() const { return first == 0; }
+  CLEF_ANYWHERE bool ends() const { return end == steps; }
 };
 
 // The pieces that a cluster of blocks takes: whole tiles, one of each round of all clusters. The tiles of the last two
@@ -22,14 +29,14 @@ struct Walk {
   int cluster, clusters, tiles, whole_rounds;
   int steps;  // of a tile
   int at = 0;
-  __device__ int shared() const { return tiles - whole_rounds * clusters; }
-  __device__ int tile() const { return at * clusters + cluster; }  // of a whole round
-  __device__ bool has_piece() const {
+  CLEF_ANYWHERE int shared() const { return tiles - whole_rounds * clusters; }
+  CLEF_ANYWHERE int tile() const { return at * clusters + cluster; }  // of a whole round
+  CLEF_ANYWHERE bool has_piece() const {
     return at < whole_rounds ? tile() < tiles : shared() > 0 && at < whole_rounds + 3;
   }
-  __device__ void advance() { ++at; }
+  CLEF_ANYWHERE void advance() { ++at; }
   // It may be empty.
-  __device__ Piece piece() const {
+  CLEF_ANYWHERE Piece piece() const {
     if (at < whole_rounds) return {tile(), 0, steps, steps};
     const int from = cluster * shared(), to = from + shared();  // in tiles' fractions of 1 / clusters
     const auto place = [&](int position) { return whole_rounds * clusters + position / clusters; };
