@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <fstream>
+#include <span>
 
 #include "backend/cpu/cpu_device.h"
+#include "model/arena.h"
+#include "ops/cost.h"
 
 namespace clef::bench {
 
@@ -25,6 +29,48 @@ double time_beside_peak(const Settings& settings, const std::function<void()>& w
   }
   peak_flops = median(peaks);
   return median(seconds);
+}
+
+Result<double> memory_rate(Device& device) {
+  constexpr std::int64_t kCols = 4096;
+  const bool is_host = device.activation_dtype() == DType::f32;
+  const std::int64_t rows = is_host ? 4096 : 32768;  // of f32 64 or 512 MB, more than caches hold
+  Arena arena(device);
+  TRY(arena.reset(3 * Arena::bytes_for(rows, kCols) + Arena::bytes_for(1, kCols)));
+  const Tensor x = arena.take(rows, kCols), y = arena.take(rows, kCols), gain = arena.take(1, kCols);
+  const Tensor normed = arena.take(rows, kCols, device.activation_dtype());
+  const std::vector<float> ones(static_cast<std::size_t>(rows * kCols), 1.0F);
+  TRY(device.upload(x, std::as_bytes(std::span(ones))));
+  TRY(device.upload(y, std::as_bytes(std::span(ones))));
+  TRY(device.upload(gain, std::as_bytes(std::span(ones).first(kCols))));
+  double most = 0;
+  const Op ops[] = {AddRows{.y = y, .x = x, .index = {}}, RmsNorm{.y = normed, .x = x, .gain = gain, .eps = 1e-6F}};
+  for (const Op& op : ops) {
+    std::vector<double> seconds;
+    for (int run = 0; run < 6; ++run) {
+      constexpr int kRepeats = 4;
+      const auto start = std::chrono::steady_clock::now();
+      const auto pass = device.begin();
+      for (int i = 0; i < kRepeats; ++i) pass->run(op);
+      TRY(pass->finish());
+      if (run > 0) {
+        seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / kRepeats);
+      }
+    }
+    most = std::max(most, bytes(op) / median(seconds));
+  }
+  return most;
+}
+
+void print_op_times(const OpTimes& times, double seconds, const Peak& peak) {
+  std::printf("  %-18s %6s %10s %8s %10s %10s %8s\n", "op (last run)", "calls", "ms", "time", "GFLOP/s", "GB/s",
+              "of floor");
+  for (const auto& [name, time] : times) {
+    const double floor = std::max(time.flops / peak.flops, time.bytes / peak.bytes);
+    std::printf("  %-18s %6ld %10.2f %7.1f%% %10.1f %10.1f %7.1f%%\n", std::string(name).c_str(),
+                static_cast<long>(time.calls), time.seconds * 1e3, 100 * time.seconds / seconds,
+                time.flops / time.seconds / 1e9, time.bytes / time.seconds / 1e9, 100 * floor / time.seconds);
+  }
 }
 
 std::string machine_name() {

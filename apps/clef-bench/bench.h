@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "model/config.h"
 #include "ops/decorators/timed_pass.h"
+#include "ops/device.h"
 #include "record/encode.h"
 
 namespace clef::bench {
@@ -26,8 +28,16 @@ double time_beside_peak(const Settings& settings, const std::function<void()>& w
 // The processor's name as the system tells it.
 std::string machine_name();
 
-// A table of what each op took, beside the whole's seconds and the machine's peak.
-void print_op_times(const OpTimes& times, double seconds, double peak_flops);
+// What the machine reaches at best, in a second.
+struct Peak {
+  double flops = 0, bytes = 0;
+};
+// Bytes that cross memory in a second while a matrix is added to another, or normalised, whichever is more.
+Result<double> memory_rate(Device& device);
+
+// A table of what each op took, beside the whole's seconds; `of floor` is the share of its time that its arithmetic or
+// its bytes, whichever takes longer, would take at the machine's peak.
+void print_op_times(const OpTimes& times, double seconds, const Peak& peak);
 
 // A record of `tokens` tokens, at least 64, with one question of three options near its end.
 EncodedRecord make_record(std::int64_t tokens, std::int64_t vocab_size, std::uint32_t seed);

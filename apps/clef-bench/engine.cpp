@@ -104,15 +104,15 @@ int bench_engine(const Settings& settings, const EngineBench& options) {
                                          .num_threads = settings.num_threads,
                                          .cpu_kernels = settings.kernels,
                                          .f32_layers = options.f32_layers}));
-    const double rate = TRY(matrix_rate(*device));
+    const double rate = TRY(matrix_rate(*device)), memory = TRY(memory_rate(*device));
     const ModelFile file = TRY(open_model(options.model));
     const MemoryPlan plan = TRY(plan_memory(file, *device, tokens_in_flight(options)));
     TRY(check_fits(plan, *device));
     device->expect_weights(plan.weights);
     const auto load_start = Clock::now();
     const auto network = TRY(Network::load(file, *device));
-    std::printf("%s, %s, loaded in %.2f s; matrix rate %.0f GFLOP/s\n", device->name().c_str(),
-                file.config.name.c_str(), since(load_start), rate / 1e9);
+    std::printf("%s, %s, loaded in %.2f s; matrix rate %.0f GFLOP/s, memory rate %.0f GB/s\n", device->name().c_str(),
+                file.config.name.c_str(), since(load_start), rate / 1e9, memory / 1e9);
     std::printf("memory for %s\n", describe(plan).c_str());
     if (!device->notes().empty()) std::printf("%s\n", device->notes().c_str());
     std::printf("%10s %8s %10s %12s %10s %10s\n", "tokens", "records", "ms", "tokens/s", "floor ms", "of rate");
@@ -127,7 +127,7 @@ int bench_engine(const Settings& settings, const EngineBench& options) {
       std::printf("%10ld %8zu %10.2f %12.0f %10.2f %9.1f%%\n", static_cast<long>(total), records.size(),
                   m.seconds * 1e3, static_cast<double>(total) / m.seconds, m.flops / rate * 1e3,
                   100 * m.flops / m.seconds / rate);
-      if (options.by_op) print_op_times(m.times, m.seconds, rate);
+      if (options.by_op) print_op_times(m.times, m.seconds, {.flops = rate, .bytes = memory});
       std::fflush(stdout);
       return {};
     };

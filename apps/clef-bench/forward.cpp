@@ -21,15 +21,6 @@ long peak_resident_mib() {
 
 }  // namespace
 
-void print_op_times(const OpTimes& times, double seconds, double peak) {
-  std::printf("  %-18s %6s %10s %8s %10s %8s\n", "op (last run)", "calls", "ms", "time", "GFLOP/s", "of peak");
-  for (const auto& [name, time] : times) {
-    std::printf("  %-18s %6ld %10.2f %7.1f%% %10.1f %7.1f%%\n", std::string(name).c_str(),
-                static_cast<long>(time.calls), time.seconds * 1e3, 100 * time.seconds / seconds,
-                time.flops / time.seconds / 1e9, 100 * time.flops / time.seconds / peak);
-  }
-}
-
 int bench_forward(const Settings& settings, const std::string& model, const std::vector<int>& tokens) {
   auto opened = open_cpu_device({.num_threads = settings.num_threads, .kernels = settings.kernels});
   auto file = open_model(model);
@@ -43,7 +34,13 @@ int bench_forward(const Settings& settings, const std::string& model, const std:
     std::fprintf(stderr, "clef-bench: %s\n", network.error().message.c_str());
     return 1;
   }
-  std::printf("%s, %s, %s\n", machine_name().c_str(), device.name().c_str(), file->config.name.c_str());
+  const auto memory = memory_rate(device);
+  if (!memory) {
+    std::fprintf(stderr, "clef-bench: %s\n", memory.error().message.c_str());
+    return 1;
+  }
+  std::printf("%s, %s, %s; memory rate %.1f GB/s\n", machine_name().c_str(), device.name().c_str(),
+              file->config.name.c_str(), *memory / 1e9);
   for (const int count : tokens) {
     if (count < 64) {
       std::fprintf(stderr, "clef-bench: --tokens: expected at least 64, got %d\n", count);
@@ -76,7 +73,7 @@ int bench_forward(const Settings& settings, const std::string& model, const std:
         "\n%d tokens: %.1f ms, %.0f tokens/s, %.1f GFLOP/s of a peak of %.1f: %.1f%%; resident %ld MiB at most\n",
         count, seconds * 1e3, count / seconds, flops / seconds / 1e9, peak / 1e9, 100 * flops / seconds / peak,
         peak_resident_mib());
-    print_op_times(times, seconds, peak);
+    print_op_times(times, seconds, {.flops = peak, .bytes = *memory});
     std::fflush(stdout);
   }
   return 0;

@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
       "  clef-bench tokenizer FOLDER FILE           text to ids\n"
       "  clef-bench image FILE                      a picture to patches\n"};
   app.require_subcommand(1);
+  app.fallthrough();  // the options of all commands may stand after the command too
   clef::bench::Settings settings;
   app.add_option("--threads", settings.num_threads, "threads; 0: one for each CPU")->check(CLI::NonNegativeNumber);
   app.add_option("--kernels", settings.kernels, "avx512, avx2 or plain; default: the best this machine has");

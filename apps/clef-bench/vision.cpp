@@ -17,7 +17,9 @@ Status run(const Settings& settings, const std::string& model, const std::vector
   const VisionConfig& config = *file.config.vision;
   WeightLoader loader(*device);
   const VisionTower tower = TRY(VisionTower::load(file.weights.vision, config, loader));
-  std::printf("%s, %s, the tower of %s\n", machine_name().c_str(), device->name().c_str(), file.config.name.c_str());
+  const double memory = TRY(memory_rate(*device));
+  std::printf("%s, %s, the tower of %s; memory rate %.1f GB/s\n", machine_name().c_str(), device->name().c_str(),
+              file.config.name.c_str(), memory / 1e9);
   for (const int patches : sizes) {
     if (patches < 4 || patches % 4 != 0) {
       return Error{Errc::bad_request, fmt::format("--patches: expected a multiple of 4, got {}", patches)};
@@ -46,7 +48,7 @@ Status run(const Settings& settings, const std::string& model, const std::vector
     for (const auto& [name, time] : times) flops += time.flops;
     std::printf("\n%d patches: %.1f ms, %.1f GFLOP/s of a peak of %.1f: %.1f%%\n", patches, seconds * 1e3,
                 flops / seconds / 1e9, peak / 1e9, 100 * flops / seconds / peak);
-    print_op_times(times, seconds, peak);
+    print_op_times(times, seconds, {.flops = peak, .bytes = memory});
     std::fflush(stdout);
   }
   return {};

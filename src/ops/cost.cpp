@@ -1,6 +1,7 @@
 #include "ops/cost.h"
 
 #include <span>
+#include <tuple>
 #include <vector>
 
 namespace clef {
@@ -56,7 +57,45 @@ struct Flops {
   }
 };
 
+double size_in_bytes(const Tensor& t) {
+  return t ? static_cast<double>(t.rows) * static_cast<double>(t.cols) * static_cast<double>(size_of(t.dtype)) : 0;
+}
+double crossing(const In& t) { return size_in_bytes(t); }
+double crossing(const Out& t) { return size_in_bytes(t); }
+double crossing(const InOut& t) { return 2 * size_in_bytes(t); }
+
+template <typename O>
+double all_of(const O& op) {
+  return std::apply([](const auto&... t) { return (crossing(t) + ... + 0.0); }, op.tensors());
+}
+// With `rows` rows of the table in place of all.
+template <typename O>
+double with_rows_of(const O& op, Tensor table, std::int64_t rows) {
+  const double all = size_in_bytes(table);
+  table.rows = rows;
+  return all_of(op) - all + size_in_bytes(table);
+}
+
+struct Bytes {
+  double operator()(const Embed& op) const { return with_rows_of(op, op.table, op.y.rows); }
+  double operator()(const EmbedMean& op) const { return with_rows_of(op, op.table, op.y.rows); }
+  double operator()(const SpanMean& op) const { return with_rows_of(op, op.x, op.y.rows); }
+  double operator()(const AddRows& op) const { return with_rows_of(op, op.x, op.y.rows); }
+  double operator()(const AddInterpolated& op) const { return with_rows_of(op, op.table, op.y.rows * op.taps.cols); }
+  double operator()(const PutRows& op) const {  // as many rows of y as x has
+    Tensor part = op.y;
+    part.rows = op.x.rows;
+    return all_of(op) - crossing(op.y) + size_in_bytes(part);
+  }
+  template <typename Other>
+  double operator()(const Other& op) const {
+    return all_of(op);
+  }
+};
+
 }  // namespace
+
+double bytes(const Op& op) { return std::visit(Bytes{}, op); }
 
 double flops(const Op& op, Device& device) { return std::visit(Flops{device}, op); }
 

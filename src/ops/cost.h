@@ -10,4 +10,8 @@ namespace clef {
 // Causal attention counts the keys that each query sees, which the device is asked for.
 double flops(const Op& op, Device& device);
 
+// Bytes that cross memory: each tensor once, what is read and written twice. Of a tensor whose rows are looked up, as
+// many rows as are written.
+double bytes(const Op& op);
+
 }  // namespace clef

@@ -18,6 +18,7 @@ void TimedPass::encode(const Op& op) {
   OpTime& time = times_[name_of(op)];
   time.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   time.flops += flops(op, device_);
+  time.bytes += bytes(op);
   ++time.calls;
 }
 

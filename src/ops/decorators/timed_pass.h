@@ -13,7 +13,7 @@ namespace clef {
 
 struct OpTime {
   std::int64_t calls = 0;
-  double seconds = 0, flops = 0;
+  double seconds = 0, flops = 0, bytes = 0;
 };
 using OpTimes = std::map<std::string_view, OpTime>;  // by the op's name
 

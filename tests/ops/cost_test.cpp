@@ -1,0 +1,38 @@
+// What ops cost at least.
+#include "ops/cost.h"
+
+#include <gtest/gtest.h>
+
+#include "backend/cpu/cpu_device.h"
+#include "support/op_bench.h"
+
+namespace clef {
+namespace {
+
+class Cost : public ::testing::Test {
+ protected:
+  std::unique_ptr<Device> device = std::move(open_cpu_device({.num_threads = 1, .kernels = "plain"})).value();
+  test::TensorMaker m{*device, 1};
+};
+
+TEST_F(Cost, CountsWhatIsReadAndWrittenTwice) {
+  const LinearAdd op{.y = m.empty(2, 3), .x = m.empty(2, 4), .w = m.random_bf16(3, 4), .bias = m.empty(1, 3)};
+  EXPECT_EQ(bytes(op), 2 * (2 * 3 * 4) + 2 * 4 * 4 + 3 * 4 * 2 + 3 * 4);
+  EXPECT_EQ(flops(op, *device), 2 * 2 * 3 * 4);
+}
+
+TEST_F(Cost, CountsTheRowsOfATableThatAreLookedUp) {
+  const std::int64_t n = 8, written = 5 * n * 4;
+  const Tensor table = m.random_bf16(1000, n), ids = m.ints({3, 0, 6, 6, 1});
+  EXPECT_EQ(bytes(Embed{.y = m.empty(5, n), .ids = ids, .table = table}), written + 5 * 4 + 5 * n * 2);
+  EXPECT_EQ(bytes(AddRows{.y = m.empty(5, n), .x = m.empty(1000, n), .index = ids}), 2 * written + written + 5 * 4);
+  EXPECT_EQ(bytes(PutRows{.y = m.empty(1000, n), .x = m.empty(5, n), .index = ids}), 2 * written + 5 * 4);
+}
+
+TEST_F(Cost, OfWhatIsNotThereIsNothing) {
+  const Linear op{.y = m.empty(2, 3), .x = m.empty(2, 4), .w = m.random_bf16(3, 4), .bias = {}};
+  EXPECT_EQ(bytes(op), 2 * 3 * 4 + 2 * 4 * 4 + 3 * 4 * 2);
+}
+
+}  // namespace
+}  // namespace clef
