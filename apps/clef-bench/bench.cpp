@@ -63,6 +63,7 @@ Result<double> memory_rate(Device& device) {
 }
 
 void print_op_times(const OpTimes& times, double seconds, const Peak& peak) {
+  std::printf("  the floor: %.1f GFLOP/s, %.1f GB/s\n", peak.flops / 1e9, peak.bytes / 1e9);
   std::printf("  %-18s %6s %10s %8s %10s %10s %8s\n", "op (last run)", "calls", "ms", "time", "GFLOP/s", "GB/s",
               "of floor");
   for (const auto& [name, time] : times) {

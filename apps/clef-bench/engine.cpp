@@ -111,8 +111,8 @@ int bench_engine(const Settings& settings, const EngineBench& options) {
     device->expect_weights(plan.weights);
     const auto load_start = Clock::now();
     const auto network = TRY(Network::load(file, *device));
-    std::printf("%s, %s, loaded in %.2f s; matrix rate %.0f GFLOP/s, memory rate %.0f GB/s\n", device->name().c_str(),
-                file.config.name.c_str(), since(load_start), rate / 1e9, memory / 1e9);
+    std::printf("%s, %s, loaded in %.2f s; matrix rate %.0f GFLOP/s\n", device->name().c_str(),
+                file.config.name.c_str(), since(load_start), rate / 1e9);
     std::printf("memory for %s\n", describe(plan).c_str());
     if (!device->notes().empty()) std::printf("%s\n", device->notes().c_str());
     std::printf("%10s %8s %10s %12s %10s %10s\n", "tokens", "records", "ms", "tokens/s", "floor ms", "of rate");

@@ -34,13 +34,8 @@ int bench_forward(const Settings& settings, const std::string& model, const std:
     std::fprintf(stderr, "clef-bench: %s\n", network.error().message.c_str());
     return 1;
   }
-  const auto memory = memory_rate(device);
-  if (!memory) {
-    std::fprintf(stderr, "clef-bench: %s\n", memory.error().message.c_str());
-    return 1;
-  }
-  std::printf("%s, %s, %s; memory rate %.1f GB/s\n", machine_name().c_str(), device.name().c_str(),
-              file->config.name.c_str(), *memory / 1e9);
+  std::printf("%s, %s, %s\n", machine_name().c_str(), device.name().c_str(), file->config.name.c_str());
+  double memory = 0;
   for (const int count : tokens) {
     if (count < 64) {
       std::fprintf(stderr, "clef-bench: --tokens: expected at least 64, got %d\n", count);
@@ -73,7 +68,15 @@ int bench_forward(const Settings& settings, const std::string& model, const std:
         "\n%d tokens: %.1f ms, %.0f tokens/s, %.1f GFLOP/s of a peak of %.1f: %.1f%%; resident %ld MiB at most\n",
         count, seconds * 1e3, count / seconds, flops / seconds / 1e9, peak / 1e9, 100 * flops / seconds / peak,
         peak_resident_mib());
-    print_op_times(times, seconds, {.flops = peak, .bytes = *memory});
+    if (memory == 0) {  // only now, as it takes memory itself
+      const auto rate = memory_rate(device);
+      if (!rate) {
+        std::fprintf(stderr, "clef-bench: %s\n", rate.error().message.c_str());
+        return 1;
+      }
+      memory = *rate;
+    }
+    print_op_times(times, seconds, {.flops = peak, .bytes = memory});
     std::fflush(stdout);
   }
   return 0;

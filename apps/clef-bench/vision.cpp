@@ -18,8 +18,7 @@ Status run(const Settings& settings, const std::string& model, const std::vector
   WeightLoader loader(*device);
   const VisionTower tower = TRY(VisionTower::load(file.weights.vision, config, loader));
   const double memory = TRY(memory_rate(*device));
-  std::printf("%s, %s, the tower of %s; memory rate %.1f GB/s\n", machine_name().c_str(), device->name().c_str(),
-              file.config.name.c_str(), memory / 1e9);
+  std::printf("%s, %s, the tower of %s\n", machine_name().c_str(), device->name().c_str(), file.config.name.c_str());
   for (const int patches : sizes) {
     if (patches < 4 || patches % 4 != 0) {
       return Error{Errc::bad_request, fmt::format("--patches: expected a multiple of 4, got {}", patches)};
