@@ -1,0 +1,56 @@
+// Records packed side by side.
+#include "model/batch.h"
+
+#include <gtest/gtest.h>
+
+#include "backend/cpu/cpu_device.h"
+
+namespace clef {
+namespace {
+
+ModelConfig config_of(std::int64_t vocab_size) {
+  ModelConfig config;
+  config.text.vocab_size = vocab_size;
+  config.text.head_dim = 256;
+  config.text.rope_theta = 1e7F;
+  config.text.rotary_dim = 64;
+  config.text.mrope_section = {11, 11, 10};
+  return config;
+}
+
+EncodedRecord record_of(std::int64_t tokens, std::int64_t schema_first) {
+  EncodedRecord record;
+  record.input_ids.assign(static_cast<std::size_t>(tokens), 1);
+  record.schema_first = schema_first;
+  EncodedQuestion question;
+  question.span = {.first = schema_first, .count = 1};
+  question.option_spans = {{.first = schema_first, .count = 1}, {.first = tokens - 1, .count = 1}};
+  record.questions.push_back(question);
+  return record;
+}
+
+std::vector<std::int32_t> numbers(Device& device, const Tensor& t) {
+  std::vector<std::int32_t> values(static_cast<std::size_t>(t.cols));
+  EXPECT_TRUE(device.download(std::as_writable_bytes(std::span(values)), t));
+  return values;
+}
+
+TEST(Batch, KnowsTheRowsOfQuestionsAndOptions) {
+  const auto device = std::move(open_cpu_device({.num_threads = 1, .kernels = "plain"})).value();
+  const ModelConfig config = config_of(8);
+  RopeTable rope(config.text);
+  const EncodedRecord first = record_of(5, 3), second = record_of(4, 0), third = record_of(3, 2);
+  const EncodedRecord* records[] = {&first, &second, &third};
+  const auto batch = pack(records, config, rope, *device);
+  ASSERT_TRUE(batch) << batch.error().message;
+  EXPECT_EQ(batch->tokens, 12);
+  EXPECT_EQ(batch->precise.count(), 2 + 4 + 1);
+  EXPECT_EQ(numbers(*device, batch->precise.rows), (std::vector<std::int32_t>{3, 4, 5, 6, 7, 8, 11}));
+  EXPECT_EQ(numbers(*device, batch->precise.places),
+            (std::vector<std::int32_t>{-1, -1, -1, 0, 1, 2, 3, 4, 5, -1, -1, 6}));
+  EXPECT_EQ(numbers(*device, batch->cu_seqlens), (std::vector<std::int32_t>{0, 5, 9, 12}));
+  EXPECT_EQ(numbers(*device, batch->last_token_spans).front(), 4);
+}
+
+}  // namespace
+}  // namespace clef
