@@ -30,7 +30,7 @@ EncodedRecord record_of(std::int64_t tokens, std::int64_t schema_first) {
 }
 
 std::vector<std::int32_t> numbers(Device& device, const Tensor& t) {
-  std::vector<std::int32_t> values(static_cast<std::size_t>(t.cols));
+  std::vector<std::int32_t> values(static_cast<std::size_t>(t.rows * t.cols));
   EXPECT_TRUE(device.download(std::as_writable_bytes(std::span(values)), t));
   return values;
 }
