@@ -202,20 +202,24 @@ Result<DownloadTotals> Downloader::run(std::span<const ManifestFile> files) {
 }
 
 Status Downloader::prepare(std::span<const ManifestFile> files) {
+  std::uint64_t to_place = 0;
   for (const ManifestFile& file : files) {
     FileTask task;
     task.file = &file;
-    std::uint64_t missing = file.size;
+    std::uint64_t missing = file.size, unplaced = file.size;
     if (path_exists(partial_path(file))) {
       const auto partial = TRY(PartialFile::open(partial_path(file), file));
       missing = file.size - partial->bytes_done();
+      unplaced = file.size - partial->bytes_placed();
       resumed_ += file.size - missing;
     }
     to_fetch_ += missing;
+    to_place += unplaced;
     tasks_.push_back(std::move(task));
   }
-  // Partial files are sparse: what they do not hold yet takes room only as it arrives.
-  if (to_fetch_ > 0) TRY(require_space(partials_, to_fetch_ + kSpareBytes));
+  // Partial files are sparse: what they do not hold yet takes room only as it arrives. What an earlier run wrote and
+  // had no time to note is fetched again into the room that it has.
+  if (to_fetch_ > 0) TRY(require_space(partials_, to_place + kSpareBytes));
   return {};
 }
 

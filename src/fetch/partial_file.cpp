@@ -163,6 +163,13 @@ std::uint64_t PartialFile::bytes_done() const {
   return bytes;
 }
 
+std::uint64_t PartialFile::bytes_placed() const {
+  constexpr std::uint64_t kBlock = 512;  // of st_blocks, whatever the file system's
+  struct stat status {};
+  if (::fstat(fd_, &status) != 0) return bytes_done();
+  return std::clamp(static_cast<std::uint64_t>(status.st_blocks) * kBlock, bytes_done(), size_);
+}
+
 Status PartialFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
   CHECK(offset + bytes.size() <= size_, "{}: {} + {} of {}", path_.string(), offset, bytes.size(), size_);
   for (std::size_t written = 0; written < bytes.size();) {

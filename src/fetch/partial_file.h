@@ -36,6 +36,8 @@ class PartialFile {
 
   std::vector<ByteRange> missing() const;
   std::uint64_t bytes_done() const;
+  // Of the file's length, what has its place on the disk already: also what was written and not noted.
+  std::uint64_t bytes_placed() const;
   bool is_resumed() const { return is_resumed_; }
 
   // Hashes the bytes at once where they continue what is hashed, and leaves them to hash_forward otherwise.

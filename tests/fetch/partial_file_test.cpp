@@ -62,6 +62,8 @@ TEST_F(PartialFileTest, GoesOnWithWhatWasNoted) {
   auto partial = open();
   EXPECT_TRUE(partial->is_resumed());
   EXPECT_EQ(partial->bytes_done(), 20'000U);
+  EXPECT_GE(partial->bytes_placed(), 25'000U) << "what was not noted has its place too";
+  EXPECT_LE(partial->bytes_placed(), kSize);
   EXPECT_EQ(partial->missing(), (std::vector<ByteRange>{{10'000, 50'000}, {60'000, kSize}}));
   write(*partial, 10'000, 50'000);
   write(*partial, 60'000, kSize);
