@@ -31,6 +31,20 @@ double time_beside_peak(const Settings& settings, const std::function<void()>& w
   return median(seconds);
 }
 
+Result<double> seconds_of(const Op& op, int repeats, Device& device) {
+  constexpr int kRuns = 7;
+  std::vector<double> seconds;
+  for (int run = 0; run <= kRuns; ++run) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto pass = device.begin();
+    for (int i = 0; i < repeats; ++i) pass->run(op);
+    TRY(pass->finish());
+    if (run == 0) continue;
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / repeats);
+  }
+  return median(seconds);
+}
+
 Result<double> memory_rate(Device& device) {
   constexpr std::int64_t kCols = 4096;
   const bool is_host = device.activation_dtype() == DType::f32;
@@ -45,20 +59,7 @@ Result<double> memory_rate(Device& device) {
   TRY(device.upload(gain, std::as_bytes(std::span(ones).first(kCols))));
   double most = 0;
   const Op ops[] = {AddRows{.y = y, .x = x, .index = {}}, RmsNorm{.y = normed, .x = x, .gain = gain, .eps = 1e-6F}};
-  for (const Op& op : ops) {
-    std::vector<double> seconds;
-    for (int run = 0; run < 6; ++run) {
-      constexpr int kRepeats = 4;
-      const auto start = std::chrono::steady_clock::now();
-      const auto pass = device.begin();
-      for (int i = 0; i < kRepeats; ++i) pass->run(op);
-      TRY(pass->finish());
-      if (run > 0) {
-        seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / kRepeats);
-      }
-    }
-    most = std::max(most, bytes(op) / median(seconds));
-  }
+  for (const Op& op : ops) most = std::max(most, bytes(op) / TRY(seconds_of(op, 4, device)));
   return most;
 }
 

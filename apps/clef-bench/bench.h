@@ -9,6 +9,7 @@
 #include "model/config.h"
 #include "ops/decorators/timed_pass.h"
 #include "ops/device.h"
+#include "ops/op.h"
 #include "record/encode.h"
 
 namespace clef::bench {
@@ -32,6 +33,8 @@ std::string machine_name();
 struct Peak {
   double flops = 0, bytes = 0;
 };
+// Seconds that an op takes: the median of seven runs, after one to warm up, of `repeats` of it one after another.
+Result<double> seconds_of(const Op& op, int repeats, Device& device);
 // Bytes that cross memory in a second while a matrix is added to another, or normalised, whichever is more.
 Result<double> memory_rate(Device& device);
 

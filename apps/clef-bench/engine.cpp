@@ -11,6 +11,7 @@
 #include "model/memory_plan.h"
 #include "model/model_file.h"
 #include "model/network.h"
+#include "ops/cost.h"
 #include "ops/decorators/timed_pass.h"
 
 namespace clef::bench {
@@ -43,16 +44,8 @@ Result<double> matrix_rate(Device& device) {
     std::memcpy(values.data() + 2 * i, &half, 2);
   }
   TRY(device.upload(x, values));
-  std::vector<double> seconds;
-  for (int run = 0; run < 8; ++run) {
-    const auto start = Clock::now();
-    const auto pass = device.begin();
-    const int repeats = small ? 1 : 4;
-    for (int i = 0; i < repeats; ++i) pass->run(Linear{.y = y, .x = x, .w = w, .bias = {}});
-    TRY(pass->finish());
-    if (run > 0) seconds.push_back(since(start) / repeats);
-  }
-  return 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) / median(seconds);
+  const Op product = Linear{.y = y, .x = x, .w = w, .bias = {}};
+  return flops(product, device) / TRY(seconds_of(product, small ? 1 : 4, device));
 }
 
 struct Measured {
