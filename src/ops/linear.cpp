@@ -62,7 +62,8 @@ bool valid(const LinearSwiglu& op) {
          op.gate.dtype == op.up.dtype && fits_rows(op.precise, op.low, op.x) &&
          is_optional_low_part(op.y_low, op.y, op.precise) && static_cast<bool>(op.low) == static_cast<bool>(op.y_low) &&
          (!op.low || (is_matrix(op.low_sums, op.low.values.rows, 2 * op.y.cols, DType::f16) &&
-                      is_matrix(op.remainder, op.low.values.rows, op.y.cols, DType::f16)));
+                      is_matrix(op.remainder, op.low.values.rows, op.y.cols, DType::f16) &&
+                      op.low_sums.stride == op.low_sums.cols && op.remainder.stride == op.remainder.cols));
 }
 
 std::vector<Tensor> parts(const Projections& op) {

@@ -77,8 +77,8 @@ struct LinearSwiglu {
   PreciseRows precise = {};  // or none
   LowIn low = {};            // of x, or none
   LowOut y_low = {};         // of y, or none; with that of x, and only then
-  Out low_sums = {};         // [precise rows, 2 * n]  f16, with low: memory for its products
-  Out remainder = {};        // [precise rows, n]      f16, with low: memory that y_low is made in
+  Out low_sums = {};         // [precise rows, 2 * n]  f16, without gaps, with low: memory for its products
+  Out remainder = {};        // [precise rows, n]      f16, without gaps, with low: memory that y_low is made in
   auto tensors() const {
     return std::tie(y, x, gate, up, precise.rows, precise.places, low.values, low.scales, y_low.values, y_low.scales,
                     low_sums, remainder);

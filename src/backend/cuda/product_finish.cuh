@@ -52,7 +52,7 @@ struct Finish {
     }
   }
 
-  // A pair's sums have kColumns of the gate's and as many of the other's; those of the rows `from`, or -1, join them.
+  // A pair's sums: the gate's, then as many of the other's. Those of the rows `from`, or -1, join them.
   __device__ void add_low_sums(const __half* low_sums, const int (&from)[2], float (&sum)[kColumns]) const {
     constexpr float kUnit = 1.0F / kRemainderScale;
 #pragma unroll
