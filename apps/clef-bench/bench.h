@@ -54,6 +54,7 @@ struct EngineBench {
   std::string device = "auto", f32_layers, model;
   std::vector<int> tokens{346, 1382, 4510}, batches{1}, patches;  // each length in each batch, then each image
   std::int64_t max_tokens_in_flight = 0;                          // 0: of the largest of those
+  int rest_ms = 0;                                                // before each counted run
   bool by_op = false;
 };
 int bench_engine(const Settings& settings, const EngineBench& options);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <random>
+#include <thread>
 
 #include "backend/open.h"
 #include "clef-bench/bench.h"
@@ -53,7 +54,8 @@ struct Measured {
   OpTimes times;
 };
 
-Result<Measured> measure(Network& network, Device& device, std::span<const EncodedRecord* const> records, int runs) {
+Result<Measured> measure(Network& network, Device& device, std::span<const EncodedRecord* const> records, int runs,
+                         std::chrono::milliseconds rest) {
   Measured result;
   struct Target {
     Device& device;
@@ -68,6 +70,7 @@ Result<Measured> measure(Network& network, Device& device, std::span<const Encod
   (void)TRY(network.run(records, wrap, &target));
   std::vector<double> seconds;
   for (int run = 0; run < runs; ++run) {
+    std::this_thread::sleep_for(rest);
     const auto start = Clock::now();
     const auto decisions = TRY(network.run(records));
     seconds.push_back(since(start));
@@ -116,7 +119,8 @@ int bench_engine(const Settings& settings, const EngineBench& options) {
         pointers.push_back(&record);
         total += static_cast<std::int64_t>(record.input_ids.size());
       }
-      const Measured m = TRY(measure(*network, *device, pointers, settings.runs));
+      const Measured m =
+          TRY(measure(*network, *device, pointers, settings.runs, std::chrono::milliseconds(options.rest_ms)));
       std::printf("%10ld %8zu %10.2f %12.0f %10.2f %9.1f%%\n", static_cast<long>(total), records.size(),
                   m.seconds * 1e3, static_cast<double>(total) / m.seconds, m.flops / rate * 1e3,
                   100 * m.flops / m.seconds / rate);

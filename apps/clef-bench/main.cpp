@@ -44,6 +44,11 @@ int main(int argc, char** argv) {
       ->add_option("--max-tokens-in-flight", bench.max_tokens_in_flight,
                    "tokens of one pass that memory is planned for; default: of the largest pass asked for")
       ->check(CLI::Range(64, 1 << 24));
+  engine
+      ->add_option("--rest", bench.rest_ms,
+                   "milliseconds of rest before each counted run: how a request is answered that comes alone; without, "
+                   "runs follow each other, and a device may be bound by its power or heat")
+      ->check(CLI::Range(0, 60'000));
   engine->add_flag("--ops", bench.by_op, "also what each op takes, waiting for each");
 
   std::vector<int> patches{1024};

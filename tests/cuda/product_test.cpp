@@ -182,6 +182,21 @@ std::vector<std::byte> run(const Case& c, const Data& d, std::int64_t rows, cuda
   return result;
 }
 
+// All that can do it; no product is started.
+std::vector<cuda::ProductTile> tiles_for(const Case& c) {
+  alignas(16) static std::byte memory[2][16];
+  ProductArgs args;
+  args.x = args.w = memory[0];
+  args.w_up = memory[1];
+  args.y = memory[0];
+  args.is_e4m3 = c.e4m3;
+  args.y_is_f32 = c.f32;
+  args.columns = args.y_stride = c.columns;
+  args.gate_columns = args.gates_stride = c.gates;
+  args.follow = c.follow;
+  return cuda::product_tiles(args);
+}
+
 double half_at(const std::vector<std::byte>& y, std::int64_t place) {
   std::uint16_t bits = 0;
   std::memcpy(&bits, y.data() + place * 2, 2);
@@ -277,10 +292,10 @@ void check(const Case& c) {
               0)
         << "row " << r;
   }
-  for (const cuda::ProductTile& tile : cuda::product_tiles(c.follow)) {
+  for (const cuda::ProductTile& tile : tiles_for(c)) {
     EXPECT_TRUE(first == run(c, d, c.rows, tile))
-        << "tile of " << tile.rows << " x " << tile.columns << ", cluster of " << tile.cluster_rows << " x "
-        << tile.cluster_columns << (tile.shares ? ", shared" : "");
+        << (tile.turned ? "turned tile of " : "tile of ") << tile.rows << " x " << tile.columns << ", cluster of "
+        << tile.cluster_rows << " x " << tile.cluster_columns << (tile.shares ? ", shared" : "");
   }
   // The first rows alone have the bits that they have among all.
   const std::int64_t few = (c.rows + 2) / 3;

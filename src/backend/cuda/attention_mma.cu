@@ -246,7 +246,7 @@ cudaError_t launch_attention_mma(const AttentionArgs& args, cudaStream_t stream)
   params.heads = args.q_heads;
   params.group = args.q_heads / args.kv_heads;
   params.head_dim = kAttentionHeadDim;
-  params.scale = kLog2e / 16.0F;
+  params.scale = kLog2E / 16.0F;
   params.overflow = args.overflow;
   // 32 keys: with 64 rows of queries they leave room for two blocks on a multiprocessor of every such card.
   return launch<kAttentionHeadDim, 32, true>(params, args.tokens, stream);
@@ -268,7 +268,7 @@ cudaError_t launch_segment_attention_mma(const SegmentAttentionArgs& args, cudaS
   params.heads = args.heads;
   params.group = 1;
   params.head_dim = args.head_dim;
-  params.scale = kLog2e / std::sqrt(static_cast<float>(args.head_dim));
+  params.scale = kLog2E / std::sqrt(static_cast<float>(args.head_dim));
   params.overflow = args.overflow;
   if (args.head_dim <= 32) return launch<32, 64, false>(params, args.tokens, stream);
   if (args.head_dim <= 64) return launch<64, 64, false>(params, args.tokens, stream);

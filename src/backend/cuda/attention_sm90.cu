@@ -90,7 +90,7 @@ cudaError_t launch_attention_sm90(const AttentionArgs& args, int workers, cudaSt
   params.group = args.q_heads / args.kv_heads;
   params.token_shift = params.group % 4 == 0 ? 4 : params.group % 2 == 0 ? 5 : 6;
   params.packed = kRows >> params.token_shift;
-  params.scale = kLog2e / 16.0F;
+  params.scale = kLog2E / 16.0F;
   const int d = kAttentionHeadDim, rows = kRows / params.packed;
   if (!make_map(params.q, args.q, {d, args.tokens, args.q_heads, args.q_stride, d, rows, params.packed}) ||
       !make_map(params.gate, args.gate,
@@ -119,7 +119,7 @@ cudaError_t launch_segment_attention_sm90(const SegmentAttentionArgs& args, int 
   params.group = 1;
   params.token_shift = 6;
   params.packed = 1;
-  params.scale = kLog2e / std::sqrt(static_cast<float>(d));
+  params.scale = kLog2E / std::sqrt(static_cast<float>(d));
   if (!make_map(params.q, args.q, {d, args.tokens, args.heads, args.q_stride, d, kRows, 1}) ||
       !make_map(params.k, args.k, {d, args.tokens, args.heads, args.kv_stride, d, Segment<1>::kKeys, 1}) ||
       !make_map(params.v, args.v, {d, args.tokens, args.heads, args.kv_stride, d, Segment<1>::kKeys, 1})) {

@@ -9,7 +9,6 @@
 
 namespace clef::cuda {
 
-inline constexpr float kLog2e = 1.44269504088896340736F;
 
 // The softmax's sums start from this, not from minus infinity, where a difference of two such would be NaN.
 inline constexpr float kLargestHalf = 65504.0F;
@@ -64,7 +63,7 @@ __device__ __forceinline__ std::uint32_t saturate_halves(std::uint32_t halves) {
 }
 
 __device__ __forceinline__ float approximate_sigmoid(float x) {
-  return reciprocal_approximate(1.0F + exp2_approximate(-kLog2e * x));
+  return reciprocal_approximate(1.0F + exp2_approximate(-kLog2E * x));
 }
 
 }  // namespace clef::cuda

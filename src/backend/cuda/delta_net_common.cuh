@@ -109,8 +109,7 @@ __device__ inline float silu_for(float x) {
 }
 template <>
 __device__ inline float silu_for<__half>(float x) {
-  constexpr float kLog2E = 1.44269504F;
-  return x * reciprocal_approximate(1.0F + exp2_approximate(-kLog2E * x));
+  return fast_silu(x);
 }
 __device__ inline float softplus(float x) { return x > 20.0F ? x : log1pf(expf(x)); }  // PyTorch's threshold
 

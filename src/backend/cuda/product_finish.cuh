@@ -3,21 +3,16 @@
 
 #include <cstdint>
 
-#include "backend/cuda/attention_wgmma.cuh"
+#include "backend/cuda/product_shape.cuh"
 #include "backend/cuda/product_sm90.h"
 
 namespace clef::cuda {
 namespace {
 
-constexpr int kGroup = 16;  // rows of the weights that are reordered among themselves
-
-// Zero for -infinity's like; a result of __fdividef is good to two units in the last place.
-__device__ __forceinline__ float silu_of(float x) { return __fdividef(x, 1.0F + __expf(-x)); }
-
 // x / 2 (1 + tanh(u)) = x / (1 + exp(-2u))
 __device__ __forceinline__ float gelu_tanh_of(float x) {
   const float u = 0.79788456080286536F * (x + 0.044715F * x * x * x);
-  return __fdividef(x, 1.0F + __expf(-2.0F * u));
+  return times_logistic(x, 2.0F * kLog2E * u);
 }
 
 // A warpgroup's 64 rows of a tile: kColumns columns, of which this lane has four of every sixteen, in two rows; they
@@ -28,10 +23,12 @@ struct Finish {
   static constexpr int kPairs = kColumns / 8;  // of sums of neighbouring columns, in each of the two rows
   void* y;
   std::int64_t stride;
-  int rows[2];  // where the lane's two rows go, or -1
-  int columns;
-  int column;  // of the tile's first
+  int rows[2];      // where the lane's two rows go, or -1
+  int column;       // of the tile's first
+  int first, last;  // columns that it stores: all from first, before last
   bool grouped, add;
+
+  __device__ bool owns(int c) const { return c >= first && c < last; }
 
   __device__ int column_of(int pair) const {
     const int lane = static_cast<int>(threadIdx.x % 4);
@@ -42,12 +39,11 @@ struct Finish {
 #pragma unroll
     for (int p = 0; p < kPairs; ++p) {
       const int c = column_of(p);
-      const float first = c < columns ? bias[c] : 0.0F;
-      const float second = c + 1 < columns ? bias[c + 1] : 0.0F;
+      const float left = owns(c) ? bias[c] : 0.0F, right = owns(c + 1) ? bias[c + 1] : 0.0F;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        sum[4 * p + 2 * half] += first;
-        sum[4 * p + 2 * half + 1] += second;
+        sum[4 * p + 2 * half] += left;
+        sum[4 * p + 2 * half + 1] += right;
       }
     }
   }
@@ -60,18 +56,18 @@ struct Finish {
       if (from[half] < 0) continue;
 #pragma unroll
       for (int matrix = 0; matrix < 2; ++matrix) {
-        const __half* row = low_sums + (std::int64_t{from[half]} * 2 + matrix) * columns;
+        const __half* row = low_sums + (std::int64_t{from[half]} * 2 + matrix) * last;
 #pragma unroll
         for (int p = 0; p < kPairs; ++p) {
           const int c = column_of(p), at = matrix * (kColumns / 2) + 4 * p + 2 * half;
           if (grouped) {  // a pair's columns lie on four bytes
-            if (c >= columns) continue;
+            if (!owns(c)) continue;
             const float2 both = __half22float2(*reinterpret_cast<const __half2*>(row + c));
             sum[at] = __fmaf_rn(both.x, kUnit, sum[at]);
             sum[at + 1] = __fmaf_rn(both.y, kUnit, sum[at + 1]);
           } else {
-            if (c < columns) sum[at] = __fmaf_rn(__half2float(row[c]), kUnit, sum[at]);
-            if (c + 1 < columns) sum[at + 1] = __fmaf_rn(__half2float(row[c + 1]), kUnit, sum[at + 1]);
+            if (owns(c)) sum[at] = __fmaf_rn(__half2float(row[c]), kUnit, sum[at]);
+            if (owns(c + 1)) sum[at + 1] = __fmaf_rn(__half2float(row[c + 1]), kUnit, sum[at + 1]);
           }
         }
       }
@@ -89,7 +85,7 @@ struct Finish {
 #pragma unroll
         for (int p = 0; p < kPairs; p += 2) {
           const int c = column_of(p), at = 4 * p + 2 * half;
-          if (c >= columns) continue;
+          if (!owns(c)) continue;
           if (add) {
             asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to + c), "f"(sum[at]),
                          "f"(sum[at + 1]), "f"(sum[at + 4]), "f"(sum[at + 5])
@@ -114,7 +110,7 @@ struct Finish {
         for (int p = 0; p < kPairs; p += 2) {
           const int c = column_of(p), at = 4 * p + 2 * half;
           const uint2 word = make_uint2(pack_halves(sum[at], sum[at + 1]), pack_halves(sum[at + 4], sum[at + 5]));
-          if (c < columns) *reinterpret_cast<uint2*>(to + c) = word;
+          if (owns(c)) *reinterpret_cast<uint2*>(to + c) = word;
         }
       } else {
         each_alone(to, sum, half, [](float value, __half& place) { place = __float2half_rn(value); });
@@ -128,11 +124,69 @@ struct Finish {
 #pragma unroll
     for (int p = 0; p < kPairs; ++p) {
       const int c = column_of(p);
-      if (c < columns) put(sum[4 * p + 2 * half], to[c]);
-      if (c + 1 < columns) put(sum[4 * p + 2 * half + 1], to[c + 1]);
+      if (owns(c)) put(sum[4 * p + 2 * half], to[c]);
+      if (owns(c + 1)) put(sum[4 * p + 2 * half + 1], to[c + 1]);
     }
   }
 };
+
+// By warpgroup `worker` with its 64 rows of the tile's sums.
+template <typename S, bool kF32>
+__device__ void finish_tile(const Params& params, const Place& place, int worker, int thread,
+                            float (&sum)[S::kColumns / 2]) {
+  constexpr int kCount = S::kColumns / 2;
+  const int row = place.from_row + worker * 64 + thread / kWarpSize * 16 + thread % kWarpSize / 4;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int r = row + 8 * half;
+    const float scale = params.alpha * (params.row_scale == nullptr || r >= params.rows ? 1.0F : params.row_scale[r]);
+#pragma unroll
+    for (int i = 2 * half; i < kCount; i += 4) {
+      sum[i] *= scale;
+      sum[i + 1] *= scale;
+    }
+  }
+  const auto of_row = [&](const int* numbers, int r, int none) {
+    return !place.owns_row(params, r) ? -1 : numbers == nullptr ? none : numbers[r];
+  };
+  const Finish<S::kOutColumns> finish{
+      params.y,          params.y_stride, {of_row(params.to_rows, row, row), of_row(params.to_rows, row + 8, row + 8)},
+      place.from_column, place.column,    params.columns,
+      params.grouped,    params.add};
+  if constexpr (S::kPair) {
+    const auto precise_place = [&](int r) { return params.low_sums == nullptr ? -1 : of_row(params.places, r, r); };
+    const int places[2] = {precise_place(row), precise_place(row + 8)};
+    const bool is_precise = places[0] >= 0 || places[1] >= 0;
+    if (is_precise) finish.add_low_sums(params.low_sums, places, sum);
+    float out[kCount / 2];
+#pragma unroll
+    for (int i = 0; i < kCount / 2; ++i) out[i] = fast_silu(sum[i]) * sum[i + kCount / 2];
+    kF32 ? finish.store_f32(out) : finish.store_f16(out);
+    if (!kF32 && is_precise) {
+#pragma unroll
+      for (float& value : out) value = (value - __half2float(__float2half_rn(value))) * kRemainderScale;
+      Finish<S::kOutColumns> rest = finish;
+      rest.y = params.remainder;
+      rest.stride = params.columns;
+      rest.rows[0] = places[0];
+      rest.rows[1] = places[1];
+      rest.store_f16(out);
+    }
+  } else if (place.is_gates) {
+    Finish<S::kOutColumns> of_gates = finish;
+    of_gates.y = params.gates;
+    of_gates.stride = params.gates_stride;
+    of_gates.last = params.gate_columns;
+    of_gates.store_f32(sum);
+  } else {
+    if (params.bias != nullptr) finish.add_bias(params.bias, sum);
+    if (!kF32 && params.gelu) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) sum[i] = gelu_tanh_of(sum[i]);
+    }
+    kF32 ? finish.store_f32(sum) : finish.store_f16(sum);
+  }
+}
 
 }  // namespace
 }  // namespace clef::cuda

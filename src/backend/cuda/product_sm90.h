@@ -75,8 +75,10 @@ struct ProductTile {
   int columns = 256;
   int cluster_rows = 1, cluster_columns = 1;
   bool shares = false;  // the tiles of the last rounds are shared out evenly
+  bool turned = false;  // its rows are multiplied as columns (product_turned.h)
+  bool operator==(const ProductTile&) const = default;
 };
-std::vector<ProductTile> product_tiles(Follow follow);  // all there are
+std::vector<ProductTile> product_tiles(const ProductArgs& args);  // all that can do it
 // For tests and measurements: with the tile chosen.
 cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaStream_t stream);
 

@@ -1,0 +1,160 @@
+// What follows a turned tile of the product for Hopper, whose rows are weights and whose columns are y's rows.
+#pragma once
+
+#include "backend/cuda/lanes.cuh"
+#include "backend/cuda/product_finish.cuh"
+
+namespace clef::cuda {
+namespace {
+
+// What a lane holds: of two rows of the tile in every sixteen, which are neighbours in y or a pair's gate and its
+// other, two in every eight of y's rows. Eight lanes have neighbouring columns of the same of y's rows.
+template <typename S>
+struct Turned {
+  static constexpr int kBlocks = S::kColumns / 8;
+  const Params& params;
+  const Place& place;
+  int row, column;  // in y: of the lane's first sum, and of the two weights, or of a pair's one
+
+  __device__ Turned(const Params& params_, const Place& place_, int worker, int thread)
+      : params(params_), place(place_) {
+    const int group = (worker * kWarpgroup + thread) / kWarpSize, lane = thread % kWarpSize;
+    row = place.from_row + lane % 4 * 2;
+    column = place.from_column + (S::kPair ? group * (kGroup / 2) + lane / 4 : group * kGroup + lane / 4 * 2);
+  }
+  __device__ int row_of(int block, int second) const { return row + block * 8 + second; }
+  __device__ bool owns_column(int columns) const { return column >= place.column && column < columns; }
+
+  __device__ void scale(float (&sum)[S::kColumns / 2]) const {
+    if (params.row_scale == nullptr) {
+#pragma unroll
+      for (float& value : sum) value *= params.alpha;
+      return;
+    }
+#pragma unroll
+    for (int b = 0; b < kBlocks; ++b) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int r = row_of(b, e);
+        const float scale = params.alpha * (r < params.rows ? params.row_scale[r] : 1.0F);
+        sum[4 * b + e] *= scale;
+        sum[4 * b + 2 + e] *= scale;
+      }
+    }
+  }
+
+  __device__ void store_f32(float* y, std::int64_t stride, int columns, const float (&sum)[S::kColumns / 2]) const {
+    if (!owns_column(columns)) return;
+#pragma unroll
+    for (int b = 0; b < kBlocks; ++b) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int r = row_of(b, e);
+        if (!place.owns_row(params, r)) continue;
+        float* to = y + (params.to_rows == nullptr ? r : params.to_rows[r]) * stride + column;
+        if (params.add) {
+          asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(sum[4 * b + e]),
+                       "f"(sum[4 * b + 2 + e])
+                       : "memory");
+        } else {
+          *reinterpret_cast<float2*>(to) = make_float2(sum[4 * b + e], sum[4 * b + 2 + e]);
+        }
+      }
+    }
+  }
+  __device__ void store_f16(const float (&sum)[S::kColumns / 2]) const {
+    if (!owns_column(params.columns)) return;
+    __half* y = static_cast<__half*>(params.y) + column;
+#pragma unroll
+    for (int b = 0; b < kBlocks; ++b) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int r = row_of(b, e);
+        if (!place.owns_row(params, r)) continue;
+        *reinterpret_cast<std::uint32_t*>(y + r * params.y_stride) = pack_halves(sum[4 * b + e], sum[4 * b + 2 + e]);
+      }
+    }
+  }
+
+  // A pair's two outputs of a block, of two of y's rows in one column: two lanes of neighbouring columns exchange one,
+  // so that each has a word of one row. Rows that are -1 get none.
+  __device__ void store_words(__half* to, std::int64_t stride, const int (&rows)[2], const float (&out)[2]) const {
+    const int odd = column % 2;
+    const float got = __shfl_xor_sync(kAllLanes, out[1 - odd], 4);
+    const int r = rows[odd];
+    if (r < 0 || !owns_column(params.columns)) return;
+    *reinterpret_cast<std::uint32_t*>(to + r * stride + (column - odd)) =
+        odd != 0 ? pack_halves(got, out[1]) : pack_halves(out[0], got);
+  }
+  __device__ void store_pair(float (&sum)[S::kColumns / 2]) const {
+    if (params.up_first) {
+#pragma unroll
+      for (int i = 0; i < S::kColumns / 2; i += 4) {
+        const float first = sum[i], second = sum[i + 1];
+        sum[i] = sum[i + 2];
+        sum[i + 1] = sum[i + 3];
+        sum[i + 2] = first;
+        sum[i + 3] = second;
+      }
+    }
+    const bool may_be_precise = params.low_sums != nullptr;
+#pragma unroll
+    for (int b = 0; b < kBlocks; ++b) {
+      int rows[2], places[2] = {-1, -1};
+      float out[2];
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int r = row_of(b, e);
+        rows[e] = place.owns_row(params, r) ? r : -1;
+        float gate = sum[4 * b + e], up = sum[4 * b + 2 + e];
+        if (may_be_precise && rows[e] >= 0) {
+          places[e] = params.places == nullptr ? r : params.places[r];
+          if (places[e] >= 0 && owns_column(params.columns)) {
+            constexpr float kUnit = 1.0F / kRemainderScale;
+            const __half* low = params.low_sums + std::int64_t{places[e]} * 2 * params.columns + column;
+            gate = __fmaf_rn(__half2float(low[0]), kUnit, gate);
+            up = __fmaf_rn(__half2float(low[params.columns]), kUnit, up);
+          }
+        }
+        out[e] = fast_silu(gate) * up;
+      }
+      store_words(static_cast<__half*>(params.y), params.y_stride, rows, out);
+      if (!may_be_precise) continue;
+#pragma unroll
+      for (float& value : out) value = (value - __half2float(__float2half_rn(value))) * kRemainderScale;
+      store_words(params.remainder, params.columns, places, out);
+    }
+  }
+};
+
+// By warpgroup `worker` with its 64 rows of the tile's sums.
+template <typename S, bool kF32>
+__device__ void finish_turned(const Params& params, const Place& place, int worker, int thread,
+                              float (&sum)[S::kColumns / 2]) {
+  const Turned<S> turned(params, place, worker, thread);
+  turned.scale(sum);
+  if constexpr (S::kPair) {
+    static_assert(!kF32);
+    turned.store_pair(sum);
+  } else if (place.is_gates) {
+    turned.store_f32(params.gates, params.gates_stride, params.gate_columns, sum);
+  } else {
+    if (params.bias != nullptr && turned.owns_column(params.columns)) {
+      const float bias[2] = {params.bias[turned.column], params.bias[turned.column + 1]};
+#pragma unroll
+      for (int i = 0; i < S::kColumns / 2; ++i) sum[i] += bias[i / 2 % 2];
+    }
+    if (!kF32 && params.gelu) {
+#pragma unroll
+      for (float& value : sum) value = gelu_tanh_of(value);
+    }
+    if constexpr (kF32) {
+      turned.store_f32(static_cast<float*>(params.y), params.y_stride, params.columns, sum);
+    } else {
+      turned.store_f16(sum);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace clef::cuda
