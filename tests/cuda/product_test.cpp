@@ -350,6 +350,18 @@ TEST(CudaProduct, RefusesWhatItCannotDo) {
   EXPECT_TRUE(refused([](ProductArgs& args) { args.depth = 63; }));
   EXPECT_TRUE(refused([](ProductArgs& args) { args.w_stride = 60; })) << "less than the depth";
   EXPECT_TRUE(refused([](ProductArgs&) {}, {.shares = true})) << "sharing without a place to hand over";
+  const cuda::ProductTile turned{.rows = 88, .columns = 128, .turned = true};
+  EXPECT_FALSE(refused([](ProductArgs&) {}, turned));
+  EXPECT_TRUE(refused([](ProductArgs&) {}, {.rows = 88, .columns = 128, .cluster_columns = 2, .turned = true}));
+  EXPECT_TRUE(refused([](ProductArgs& args) { args.columns = 24; }, turned)) << "not in sixteens";
+  EXPECT_TRUE(refused([](ProductArgs& args) { args.y_stride = 20; }, turned)) << "rows of y not on whole words";
+  EXPECT_TRUE(refused(
+      [](ProductArgs& args) {
+        args.follow = Follow::swiglu;
+        args.y_is_f32 = true;
+      },
+      turned));
+  EXPECT_TRUE(refused([](ProductArgs& args) { args.follow = Follow::swiglu; }, turned)) << "one matrix for both";
   EXPECT_TRUE(refused([&](ProductArgs& args) { args.to_rows = numbers; })) << "not with add";
   EXPECT_TRUE(refused([&](ProductArgs& args) { args.places = numbers; })) << "without low sums";
   EXPECT_TRUE(refused([&](ProductArgs& args) { args.remainder = static_cast<__half*>(args.y); })) << "without low sums";
@@ -398,6 +410,14 @@ TEST(CudaProduct, AgreesWithDoubleAndWithItself) {
   check({346, 1024, 512, Follow::store, false, 1, 64});
   check({346, 1000, 512, Follow::store, false, 1, 20});
   check({346, 1000, 512, Follow::store, true, 2, 8});
+  // Fewer rows than a tile has, and just more; fewer columns than a tile has.
+  for (const std::int64_t rows : {1, 7, 63, 65, 89, 177, 193}) {
+    check({rows, 272, 200, Follow::store, false, 1, 16});
+    check({rows, 48, 136, Follow::swiglu, false});
+    check({rows, 336, 136, Follow::swiglu, false});
+  }
+  check({193, 1296, 264, Follow::gelu_tanh, false});
+  check({89, 400, 264, Follow::add, true, 1, 32});
   check({700, 1024, 192, Follow::store, true, 2});
   check({700, 256, 192, Follow::add, true, 2});
   check({300, 320, 192, Follow::swiglu, false, 2});

@@ -1,4 +1,8 @@
 // Hopper's matrix product: which tile a product takes, and its start.
+#include <array>
+#include <cmath>
+#include <map>
+
 #include "backend/cuda/product_launch.cuh"
 #include "backend/cuda/product_turned.h"
 
@@ -22,31 +26,48 @@ cudaError_t launch(const ProductArgs& args, Params& params, ProductTile tile, cu
                        : launch<Shape<kColumns, false, kWorkers>, false>(args, params, tile, stream);
 }
 
-// An estimate of what the work takes, in cycles, fitted to 514 times on an H200: the tile it picks was 1.4 % from the
-// best on average. A step is bound by the tensor cores, by a multiprocessor's shared memory, which the copy engine
-// writes and every warpgroup reads, or by what the second-level cache sends to all of them.
-double cycles(std::int64_t rows, std::int64_t columns, double steps, bool pair, ProductTile tile) {
-  constexpr double kColumnCycles = 4.99, kSharedBytesACycle = 107;
-  // Sustained, a deep product of many rows has less of the cache; fitted apart, to 470 times on a card at its power's
-  // limit.
-  const double cache_bytes_a_cycle = steps >= 128 && rows >= 1024 ? 4400 : 5640;
-  constexpr double kTileCycles = 2530, kElementCycles = 0.0717, kHandoverCycles = 16000;
+constexpr std::int64_t kMostTurnedRows = 1024;  // with more they are no better
+
+// x and y where the larger one decides, and a little more where both are near: (x^6 + y^6)^(1/6).
+double larger_of(double x, double y) {
+  const double a = x * x * x, b = y * y * y;
+  return std::cbrt(std::sqrt(a * a + b * b));
+}
+
+// An estimate of what the work takes, in cycles, fitted to 4,000 times on an H200, of 64 to 1,024 rows and some of
+// more: the tile it picks was 1.2 % from the best of all on average. A step is bound by the tensor cores, by the
+// instructions between its products, or by what the second-level cache sends to all; the whole by the weights' way from
+// memory.
+double cycles(std::int64_t rows, std::int64_t columns, std::int64_t gate_columns, double steps, double step_bytes,
+              bool pair, const ProductTile& tile) {
+  constexpr double kTensor = 1.2625 / 32, kStepCycles = 191, kStepCyclesOfElement = 0.606 / 64;
+  constexpr double kCacheBytes = 8120, kMemoryBytes = 2190;  // in a cycle
+  // Of weights, which come from memory while inputs of few rows are in the cache already.
+  const double weight_cost = rows <= 1024 ? 1.384 : 1;
+  constexpr double kTileCycles = 1050, kElementCycles = 0.0586, kPairElementCycles = 0.357;
+  constexpr double kTurnedCycles = 0.0568, kTurnedPairCycles = 0.0777;  // more for each element
+  constexpr double kHandoverCycles = 12760, kStartCycles = 3290, kClusterStartCycles = 1210;
   constexpr int kClustersAtOnce[kMostCluster + 1] = {0, 132, 66, 0, 32, 0, 0, 0, 16};
-  constexpr double kCoupling[kMostCluster + 1] = {0, 1, 1.02, 0, 1.10, 0, 0, 0, 1.43};  // blocks wait for each other
-  const int cluster = tile.cluster_rows * tile.cluster_columns;
-  const std::int64_t clusters = div_up(rows, tile.rows * tile.cluster_rows) *
-                                div_up(columns, (pair ? tile.columns / 2 : tile.columns) * tile.cluster_columns);
+  constexpr double kCoupling[kMostCluster + 1] = {0, 1, 1, 0, 1.076, 0, 0, 0, 1.43};  // blocks wait for each other
+  const int cluster = tile.cluster_rows * tile.cluster_columns, out_columns = pair ? tile.columns / 2 : tile.columns;
+  const std::int64_t clusters =
+      div_up(rows, tile.rows * tile.cluster_rows) *
+      div_up(div_up(columns, out_columns) + div_up(gate_columns, out_columns), tile.cluster_columns);
   const std::int64_t at_once = std::min<std::int64_t>(clusters, kClustersAtOnce[cluster]);
-  const double row_bytes = tile.rows * kChunkRowBytes, column_bytes = tile.columns * kChunkRowBytes;
-  const double shared = 2 * row_bytes + column_bytes * (1 + tile.rows / 64);
-  const double read = row_bytes / tile.cluster_columns + column_bytes / tile.cluster_rows;
-  const double step = std::max({kColumnCycles * tile.columns * tile.rows / 128, shared / kSharedBytesACycle,
-                                static_cast<double>(at_once * cluster) * read / cache_bytes_a_cycle});
-  const double end = kTileCycles + kElementCycles * tile.rows * tile.columns * (pair ? 0.5 : 1.0);
+  const double elements = static_cast<double>(tile.rows) * tile.columns;
+  const double read = static_cast<double>(tile.rows * kChunkRowBytes) / tile.cluster_columns +
+                      static_cast<double>(tile.columns * kChunkRowBytes) / tile.cluster_rows * weight_cost;
+  double step = larger_of(kTensor * elements, kStepCycles + kStepCyclesOfElement * elements);
+  step = larger_of(step, static_cast<double>(at_once * cluster) * read / kCacheBytes) * kCoupling[cluster];
+  const double turned = tile.turned ? (pair ? kTurnedPairCycles : kTurnedCycles) : 0;
+  const double end = kTileCycles + ((pair ? kPairElementCycles : kElementCycles) + turned) * elements;
   const double rounds = static_cast<double>(div_up(clusters, at_once));
-  if (!tile.shares) return rounds * (steps * step * kCoupling[cluster] + end);
-  const double share = static_cast<double>(clusters) / static_cast<double>(at_once);
-  return share * steps * step * kCoupling[cluster] + rounds * end + kHandoverCycles;
+  double all = rounds * (steps * step + end);
+  if (tile.shares && clusters % at_once != 0) {
+    all = static_cast<double>(clusters) / static_cast<double>(at_once) * steps * step + rounds * end + kHandoverCycles;
+  }
+  const double weights = static_cast<double>((pair ? 2 : 1) * columns + gate_columns) * steps * step_bytes;
+  return larger_of(all, weights / kMemoryBytes) + kStartCycles + (cluster > 1 ? kClusterStartCycles : 0);
 }
 
 bool are_valid_operands(const ProductArgs& args) {
@@ -86,7 +107,8 @@ cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaS
   if (!are_valid_operands(args) || !are_valid_gates(args) || !are_valid_rows(args) ||
       (args.follow == Follow::add && !args.y_is_f32) || args.follow == Follow::gelu_erf ||
       (args.follow == Follow::gelu_tanh && args.y_is_f32) || (tile.shares && args.handover.sums == nullptr) ||
-      args.rows > INT32_MAX - 4096 || args.columns + args.gate_columns > INT32_MAX - 4096) {
+      args.rows > INT32_MAX - 4096 || args.columns + args.gate_columns > INT32_MAX - 4096 ||
+      (tile.turned && (!can_be_turned(args) || tile.cluster_columns != 1))) {
     return cudaErrorInvalidValue;
   }
   if (args.rows == 0 || args.columns == 0) return cudaSuccess;
@@ -113,7 +135,8 @@ cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaS
 }
 
 std::vector<ProductTile> product_tiles(const ProductArgs& args) {
-  std::vector<ProductTile> tiles = turned_tiles(args);
+  std::vector<ProductTile> tiles;
+  if (can_be_turned(args)) tiles = turned_tiles();
   for (ProductTile tile : kShapes) {
     // Not compiled: they are never the best.
     if (args.follow == Follow::swiglu && tile.columns / 2 % 32 != 0) continue;
@@ -131,20 +154,46 @@ std::vector<ProductTile> product_tiles(const ProductArgs& args) {
   return tiles;
 }
 
-cudaError_t launch_product_sm90(const ProductArgs& args, cudaStream_t stream) {
-  const double steps = static_cast<double>(plane_steps(args)) * args.planes;
+namespace {
+
+ProductTile choose_tile(const ProductArgs& args) {
+  const std::int64_t steps = plane_steps(args);
   const bool pair = args.follow == Follow::swiglu;
+  // A step's bytes of a row of weights; a second plane finds them in the cache.
+  const double step_bytes = static_cast<double>(kChunkRowBytes) / args.planes;
   ProductTile best;
   double least = 1e300;
   for (const ProductTile& tile : product_tiles(args)) {
-    if (tile.turned || (tile.shares && args.handover.sums == nullptr)) continue;
-    const double cost = cycles(args.rows, args.columns + args.gate_columns, steps, pair, tile);
+    if ((tile.shares && args.handover.sums == nullptr) || (tile.turned && args.rows > kMostTurnedRows)) continue;
+    const double cost = cycles(args.rows, args.columns, args.gate_columns, static_cast<double>(steps * args.planes),
+                               step_bytes, pair, tile);
     if (cost < least) {
       least = cost;
       best = tile;
     }
   }
-  return launch_product_sm90(args, best, stream);
+  return best;
+}
+
+}  // namespace
+
+// With the tile that is estimated to take the least time. A pass asks for the same few products again and again.
+cudaError_t launch_product_sm90(const ProductArgs& args, cudaStream_t stream) {
+  constexpr std::size_t kMostKept = 4096;
+  thread_local std::map<std::array<std::int64_t, 7>, ProductTile> kept;
+  const std::array<std::int64_t, 7> key{args.rows,
+                                        args.columns,
+                                        args.gate_columns,
+                                        plane_steps(args),
+                                        args.planes,
+                                        static_cast<std::int64_t>(args.follow == Follow::swiglu),
+                                        (can_be_turned(args) ? 1 : 0) + (args.handover.sums == nullptr ? 0 : 2)};
+  auto found = kept.find(key);
+  if (found == kept.end()) {
+    if (kept.size() >= kMostKept) kept.clear();
+    found = kept.emplace(key, choose_tile(args)).first;
+  }
+  return launch_product_sm90(args, found->second, stream);
 }
 
 }  // namespace clef::cuda

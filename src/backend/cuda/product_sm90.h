@@ -68,7 +68,8 @@ struct ProductArgs {
 cudaError_t launch_product_sm90(const ProductArgs& args, cudaStream_t stream);
 
 // How the work is shared out; no bit depends on it. A block takes tiles of `rows` by `columns` (with swiglu half as
-// many of y's); a cluster is one or two rows of one, two or four such blocks. With fewer tiles than blocks none is
+// many of y's); a cluster is one or two rows of one, two or four such blocks, or of turned tiles one, two or four rows
+// of one. With fewer tiles than blocks none is
 // shared.
 struct ProductTile {
   int rows = 128;

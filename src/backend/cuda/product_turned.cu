@@ -6,7 +6,7 @@
 namespace clef::cuda {
 namespace {
 
-// Rows and columns of y: 128 weights with up to 128 rows, 192 with more.
+// Rows of a tile: with 128 columns of y up to 128, with 192 more.
 constexpr int kTwoWorkers[] = {64, 80, 88, 96, 112, 128}, kThreeWorkers[] = {128, 144, 160, 176, 192};
 
 // The two matrices of a pair are one tensor, with their distance as a stride.
@@ -31,9 +31,11 @@ cudaError_t launch(const ProductArgs& args, ProductTile tile, cudaStream_t strea
 
 }  // namespace
 
-std::vector<ProductTile> turned_tiles(const ProductArgs& args) {
-  if (!params_of(args).grouped) return {};
-  if (args.follow == Follow::swiglu && (args.y_is_f32 || !is_pair_in_reach(args))) return {};
+bool can_be_turned(const ProductArgs& args) {
+  return params_of(args).grouped && (args.follow != Follow::swiglu || (!args.y_is_f32 && is_pair_in_reach(args)));
+}
+
+std::vector<ProductTile> turned_tiles() {
   std::vector<ProductTile> tiles;
   const auto add = [&](int rows, int columns) {
     for (const int cluster_rows : {1, 2, 4}) {
@@ -49,8 +51,6 @@ std::vector<ProductTile> turned_tiles(const ProductArgs& args) {
 }
 
 cudaError_t launch_product_turned(const ProductArgs& args, ProductTile tile, cudaStream_t stream) {
-  const std::vector<ProductTile> tiles = turned_tiles(args);
-  if (std::find(tiles.begin(), tiles.end(), tile) == tiles.end()) return cudaErrorInvalidValue;
   switch (tile.rows * 1000 + tile.columns) {
     case 64128:
       return launch<64, 2>(args, tile, stream);

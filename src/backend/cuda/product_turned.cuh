@@ -1,7 +1,6 @@
 // What follows a turned tile of the product for Hopper, whose rows are weights and whose columns are y's rows.
 #pragma once
 
-#include "backend/cuda/lanes.cuh"
 #include "backend/cuda/product_finish.cuh"
 
 namespace clef::cuda {
@@ -78,14 +77,48 @@ struct Turned {
 
   // A pair's two outputs of a block, of two of y's rows in one column: two lanes of neighbouring columns exchange one,
   // so that each has a word of one row. Rows that are -1 get none.
-  __device__ void store_words(__half* to, std::int64_t stride, const int (&rows)[2], const float (&out)[2]) const {
-    const int odd = column % 2;
-    const float got = __shfl_xor_sync(kAllLanes, out[1 - odd], 4);
-    const int r = rows[odd];
+  __device__ void store_words(__half* to, std::int64_t stride, const int (&rows)[2], float left, float right) const {
+    const bool odd = column % 2 != 0;
+    const float got = __shfl_xor_sync(0xffffffffU, odd ? left : right, 4);
+    const int r = odd ? rows[1] : rows[0];
     if (r < 0 || !owns_column(params.columns)) return;
-    *reinterpret_cast<std::uint32_t*>(to + r * stride + (column - odd)) =
-        odd != 0 ? pack_halves(got, out[1]) : pack_halves(out[0], got);
+    *reinterpret_cast<std::uint32_t*>(to + r * stride + (column - (odd ? 1 : 0))) =
+        odd ? pack_halves(got, right) : pack_halves(left, got);
   }
+  // Of y's two rows in a block, or -1 where they are not the tile's own.
+  __device__ void rows_of(int block, int (&rows)[2]) const {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const int r = row_of(block, e);
+      rows[e] = place.owns_row(params, r) ? r : -1;
+    }
+  }
+  // Their places among the precise ones, or -1.
+  __device__ void places_of(int block, int (&places)[2]) const {
+    int rows[2];
+    rows_of(block, rows);
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      places[e] = rows[e] < 0 || params.places == nullptr ? rows[e] : params.places[rows[e]];
+    }
+  }
+  __device__ void add_low_sums(float (&sum)[S::kColumns / 2]) const {
+    constexpr float kUnit = 1.0F / kRemainderScale;
+#pragma unroll
+    for (int b = 0; b < kBlocks; ++b) {
+      int places[2];
+      places_of(b, places);
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        if (places[e] < 0 || !owns_column(params.columns)) continue;
+        const __half* low = params.low_sums + std::int64_t{places[e]} * 2 * params.columns + column;
+        float &gate = sum[4 * b + e], &up = sum[4 * b + 2 + e];
+        gate = __fmaf_rn(__half2float(low[0]), kUnit, gate);
+        up = __fmaf_rn(__half2float(low[params.columns]), kUnit, up);
+      }
+    }
+  }
+  // What is rare stands in loops of its own, as in Finish.
   __device__ void store_pair(float (&sum)[S::kColumns / 2]) const {
     if (params.up_first) {
 #pragma unroll
@@ -97,32 +130,25 @@ struct Turned {
         sum[i + 3] = second;
       }
     }
-    const bool may_be_precise = params.low_sums != nullptr;
+    if (params.low_sums != nullptr) add_low_sums(sum);
 #pragma unroll
     for (int b = 0; b < kBlocks; ++b) {
-      int rows[2], places[2] = {-1, -1};
-      float out[2];
+      int rows[2];
+      rows_of(b, rows);
 #pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const int r = row_of(b, e);
-        rows[e] = place.owns_row(params, r) ? r : -1;
-        float gate = sum[4 * b + e], up = sum[4 * b + 2 + e];
-        if (may_be_precise && rows[e] >= 0) {
-          places[e] = params.places == nullptr ? r : params.places[r];
-          if (places[e] >= 0 && owns_column(params.columns)) {
-            constexpr float kUnit = 1.0F / kRemainderScale;
-            const __half* low = params.low_sums + std::int64_t{places[e]} * 2 * params.columns + column;
-            gate = __fmaf_rn(__half2float(low[0]), kUnit, gate);
-            up = __fmaf_rn(__half2float(low[params.columns]), kUnit, up);
-          }
-        }
-        out[e] = fast_silu(gate) * up;
+      for (int i = 4 * b; i < 4 * b + 2; ++i) sum[i] = fast_silu(sum[i]) * sum[i + 2];
+      store_words(static_cast<__half*>(params.y), params.y_stride, rows, sum[4 * b], sum[4 * b + 1]);
+    }
+    if (params.low_sums == nullptr) return;
+#pragma unroll
+    for (int b = 0; b < kBlocks; ++b) {
+      int places[2];
+      places_of(b, places);
+#pragma unroll
+      for (int i = 4 * b; i < 4 * b + 2; ++i) {
+        sum[i] = (sum[i] - __half2float(__float2half_rn(sum[i]))) * kRemainderScale;
       }
-      store_words(static_cast<__half*>(params.y), params.y_stride, rows, out);
-      if (!may_be_precise) continue;
-#pragma unroll
-      for (float& value : out) value = (value - __half2float(__float2half_rn(value))) * kRemainderScale;
-      store_words(params.remainder, params.columns, places, out);
+      store_words(params.remainder, params.columns, places, sum[4 * b], sum[4 * b + 1]);
     }
   }
 };

@@ -6,9 +6,10 @@
 
 namespace clef::cuda {
 
-// Those that can do this product: it has outputs that lie on whole words, in sixteens, and of swiglu f16 ones.
-std::vector<ProductTile> turned_tiles(const ProductArgs& args);
-// cudaErrorInvalidValue for another tile.
+// Whether they can do this product: it has outputs that lie on whole words, in sixteens, and of swiglu f16 ones.
+bool can_be_turned(const ProductArgs& args);
+std::vector<ProductTile> turned_tiles();  // all there are
+// For launch_product_sm90, which has looked whether it can be done.
 cudaError_t launch_product_turned(const ProductArgs& args, ProductTile tile, cudaStream_t stream);
 
 }  // namespace clef::cuda
