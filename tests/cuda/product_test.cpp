@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numbers>
@@ -382,6 +383,42 @@ TEST(CudaProduct, RefusesWhatItCannotDo) {
   EXPECT_TRUE(but(with_places, [](ProductArgs& args) { args.remainder = nullptr; }));
   EXPECT_TRUE(but(with_places, [](ProductArgs& args) { args.y_is_f32 = true; }));
   EXPECT_TRUE(but(with_places, [](ProductArgs& args) { args.follow = Follow::store; }));
+}
+
+TEST(CudaProduct, TilesSuitTheNumberOfRows) {
+  alignas(16) static std::byte memory[2][16];
+  ProductArgs args;
+  args.x = args.w = args.y = memory[0];
+  args.w_up = memory[1];
+  for (const Follow follow : {Follow::store, Follow::add, Follow::swiglu}) {
+    for (const std::int64_t columns : {40, 1152, 4096, 12288}) {
+      for (std::int64_t rows = 1; rows < 20000; rows += 1 + rows / 9) {
+        args.follow = follow;
+        args.y_is_f32 = follow == Follow::add;
+        args.rows = rows;
+        args.columns = args.y_stride = columns;
+        args.depth = args.x_stride = columns == 4096 ? 12288 : 4096;
+        args.handover = {};
+        const auto tiles = cuda::product_tiles(args);
+        const cuda::ProductTile tile = cuda::chosen_tile(args);
+        ASSERT_NE(std::find(tiles.begin(), tiles.end(), tile), tiles.end()) << rows << " x " << columns;
+        EXPECT_FALSE(tile.shares) << "without a place to hand over";
+        EXPECT_FALSE(tile.turned && (rows > 1024 || columns % 16 != 0)) << rows << " x " << columns;
+        // No tile for more rows than there are, where one for fewer would do.
+        EXPECT_TRUE(rows > 64 || tile.rows <= 128) << rows << " x " << columns << ": " << tile.rows;
+      }
+    }
+  }
+  // 346 rows of a deep product are four tiles of 88, whose blocks in pairs share the weights.
+  args.follow = Follow::add;
+  args.y_is_f32 = true;
+  args.rows = 346;
+  args.columns = args.y_stride = 4096;
+  args.depth = args.x_stride = 12288;
+  const cuda::ProductTile tile = cuda::chosen_tile(args);
+  EXPECT_TRUE(tile.turned);
+  EXPECT_EQ(tile.rows, 88);
+  EXPECT_EQ(tile.cluster_rows, 2);
 }
 
 TEST(CudaProduct, AgreesWithDoubleAndWithItself) {

@@ -1,8 +1,9 @@
-// How tiles are shared out among the clusters of a product, without a GPU.
+// Where the tiles of a product lie, and how they are shared out among clusters, without a GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/product_walk.cuh"
@@ -66,6 +67,70 @@ TEST(ProductWalk, GivesEveryStepToOneCluster) {
       for (const int steps : {1, 2, 9, 64, 192}) {
         check(std::min(clusters, tiles), tiles, steps, false);
         check(std::min(clusters, tiles), tiles, steps, true);
+      }
+    }
+  }
+}
+
+// What a shape says of itself, and a product's sizes, as the kernel has them.
+template <bool kTurnedOf, int kInput, int kWeights, bool kPairOf>
+struct Tiles {
+  static constexpr bool kTurned = kTurnedOf;
+  static constexpr int kInputRows = kInput, kOutColumns = kPairOf ? kWeights / 2 : kWeights;
+  static constexpr int kGroup = kPairOf && kTurnedOf ? 8 : 16;  // of weights, that are fetched together
+};
+struct Sizes {
+  int rows, columns, gate_columns, cluster_rows, cluster_columns;
+  int row_tiles = 0, column_tiles = 0, own_tiles = 0;
+};
+
+// Every output is one tile's own, which holds what it needs, and nothing outside the matrices is read that need not be.
+template <typename S>
+void check_places(Sizes sizes) {
+  SCOPED_TRACE(std::to_string(sizes.rows) + " x " + std::to_string(sizes.columns) + " + " +
+               std::to_string(sizes.gate_columns) + ", tiles of " + std::to_string(S::kInputRows) + " x " +
+               std::to_string(S::kOutColumns) + (S::kTurned ? ", turned" : "") + ", clusters of " +
+               std::to_string(sizes.cluster_rows) + " x " + std::to_string(sizes.cluster_columns));
+  count_tiles<S>(sizes);
+  const int all = sizes.columns + sizes.gate_columns;
+  std::vector<int> owners(static_cast<std::size_t>(sizes.rows * all), 0);
+  for (int index = 0; index < sizes.row_tiles * sizes.column_tiles; ++index) {
+    for (int block = 0; block < sizes.cluster_rows * sizes.cluster_columns; ++block) {
+      const Place place = place_of<S>(sizes, index, {block / sizes.cluster_columns, block % sizes.cluster_columns});
+      ASSERT_GE(place.from_row, 0);
+      ASSERT_GE(place.weight_row, 0);
+      ASSERT_TRUE(sizes.rows < S::kInputRows || place.from_row + S::kInputRows <= sizes.rows) << place.from_row;
+      ASSERT_TRUE(all < S::kOutColumns || place.weight_row + S::kOutColumns <= all) << place.weight_row;
+      ASSERT_EQ(place.weight_row % S::kGroup, 0);
+      const int first_gate = place.is_gates ? sizes.columns : 0;
+      ASSERT_EQ(place.weight_row, place.from_column + first_gate);
+      const int last = place.is_gates ? sizes.gate_columns : sizes.columns;
+      for (int i = 0; i < S::kInputRows; ++i) {
+        const int r = place.from_row + i;
+        if (!place.owns_row(sizes.rows, r)) continue;
+        for (int j = 0; j < S::kOutColumns; ++j) {
+          const int c = place.from_column + j;
+          if (c >= place.column && c < last) ++owners[static_cast<std::size_t>(r * all + first_gate + c)];
+        }
+      }
+    }
+  }
+  ASSERT_EQ(std::count(owners.begin(), owners.end(), 1), std::ssize(owners));
+}
+
+TEST(ProductWalk, EveryOutputIsOneTilesOwn) {
+  for (const int rows : {1, 7, 63, 64, 65, 127, 128, 129, 150, 192, 193, 300, 346, 400}) {
+    for (const auto& [columns, gates] : {std::pair{16, 0}, {48, 16}, {128, 0}, {320, 64}, {400, 0}, {784, 32}}) {
+      for (const int side : {1, 2, 4}) {
+        check_places<Tiles<false, 128, 256, false>>({rows, columns, gates, 1, side});
+        check_places<Tiles<false, 128, 96, false>>({rows, columns, gates, 2, side});
+        check_places<Tiles<false, 192, 160, false>>({rows, columns, gates, side > 2 ? 2 : side, side});
+        check_places<Tiles<true, 88, 128, false>>({rows, columns, gates, 1, side});
+        check_places<Tiles<true, 176, 192, false>>({rows, columns, gates, 1, side});
+        if (gates > 0) continue;
+        check_places<Tiles<false, 192, 192, true>>({rows, columns, 0, 1, side});
+        check_places<Tiles<true, 64, 128, true>>({rows, columns, 0, 1, side});
+        check_places<Tiles<true, 144, 192, true>>({rows, columns, 0, 1, side});
       }
     }
   }

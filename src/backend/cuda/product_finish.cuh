@@ -147,7 +147,7 @@ __device__ void finish_tile(const Params& params, const Place& place, int worker
     }
   }
   const auto of_row = [&](const int* numbers, int r, int none) {
-    return !place.owns_row(params, r) ? -1 : numbers == nullptr ? none : numbers[r];
+    return !place.owns_row(params.rows, r) ? -1 : numbers == nullptr ? none : numbers[r];
   };
   const Finish<S::kOutColumns> finish{
       params.y,          params.y_stride, {of_row(params.to_rows, row, row), of_row(params.to_rows, row + 8, row + 8)},

@@ -103,11 +103,7 @@ cudaError_t launch(const ProductArgs& args, Params& params, ProductTile tile, cu
   params.cluster_columns = S::kTurned ? tile.cluster_rows : tile.cluster_columns;
   if (!make_maps<S>(args, params)) return cudaErrorInvalidValue;
   const int cluster = tile.cluster_rows * tile.cluster_columns;
-  params.own_tiles = static_cast<int>(div_up(args.columns, S::kOutColumns));
-  const std::int64_t of_weights = params.own_tiles + div_up(args.gate_columns, S::kOutColumns);
-  const std::int64_t of_input = div_up(args.rows, S::kInputRows);
-  params.row_tiles = static_cast<int>(div_up(S::kTurned ? of_weights : of_input, params.cluster_rows));
-  params.column_tiles = static_cast<int>(div_up(S::kTurned ? of_input : of_weights, params.cluster_columns));
+  count_tiles<S>(params);
   const auto kernel = product<S, kF32>;
   static const cudaError_t opted = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kBytes);
   if (opted != cudaSuccess) return opted;

@@ -6,13 +6,13 @@
 #include <algorithm>
 
 #include "backend/cuda/attention_wgmma.cuh"
+#include "backend/cuda/product_walk.cuh"
 
 namespace clef::cuda {
 namespace {
 
 constexpr int kTileDepth = kChunk;  // 64: one swizzled row; of E4M3 twice as many, the same bytes
 constexpr int kGroup = 16;          // rows of the weights that are reordered among themselves
-constexpr int kGroupRows = 16;      // row tiles taken together, times all columns in turn
 constexpr int kSharedBytes = 227 * 1024;
 
 struct Params {
@@ -68,43 +68,6 @@ struct Shape {
   static constexpr int kBytes = kStages * kStageBytes + 1024 + 256;
   static_assert(kColumnBytes % kAtomBytes == 0 && (kTurned || kColumnBytes / 2 % kAtomBytes == 0));
 };
-
-// A tile's place. What it reads lies inside the matrices wherever they are large enough for it: the last tile then
-// begins before its first output, and repeats what it does not own. (The copy engine takes several times as long for a
-// row that lies outside.)
-struct Place {
-  int row, column;            // of the tile's first output of its own: in y, or in the gates
-  int from_row, from_column;  // of what is the tile's first input and first weight
-  int weight_row;             // of the first weight
-  bool is_gates;
-  __device__ bool owns_row(const Params& params, int r) const { return r >= row && r < params.rows; }
-};
-
-// Where a block stands in its cluster.
-struct Rank {
-  int row = 0, column = 0;
-};
-
-// The block's own tile of the walk's cluster of tiles `index`.
-template <typename S>
-__device__ Place place_of(const Params& params, int index, Rank rank) {
-  const int of_group = kGroupRows * params.column_tiles;
-  const int group = index / of_group, in_group = index % of_group;
-  const int height = min(kGroupRows, params.row_tiles - group * kGroupRows);
-  const int row_tile = group * kGroupRows + in_group % height;
-  const int row = row_tile * params.cluster_rows + rank.row;
-  const int column = in_group / height * params.cluster_columns + rank.column;
-  const int of_input = S::kTurned ? column : row, of_weights = S::kTurned ? row : column;
-  Place place;
-  place.row = of_input * S::kInputRows;
-  place.from_row = min(place.row, max(params.rows - S::kInputRows, 0));
-  place.is_gates = params.gate_columns > 0 && of_weights >= params.own_tiles;
-  place.column = (place.is_gates ? of_weights - params.own_tiles : of_weights) * S::kOutColumns;
-  const int first = place.column + (place.is_gates ? params.columns : 0);
-  place.weight_row = min(first, max(params.columns + params.gate_columns - S::kOutColumns, 0));
-  place.from_column = place.column - (first - place.weight_row);
-  return place;
-}
 
 template <typename S>
 struct Ring {

@@ -154,9 +154,7 @@ std::vector<ProductTile> product_tiles(const ProductArgs& args) {
   return tiles;
 }
 
-namespace {
-
-ProductTile choose_tile(const ProductArgs& args) {
+ProductTile chosen_tile(const ProductArgs& args) {
   const std::int64_t steps = plane_steps(args);
   const bool pair = args.follow == Follow::swiglu;
   // A step's bytes of a row of weights; a second plane finds them in the cache.
@@ -175,8 +173,6 @@ ProductTile choose_tile(const ProductArgs& args) {
   return best;
 }
 
-}  // namespace
-
 // With the tile that is estimated to take the least time. A pass asks for the same few products again and again.
 cudaError_t launch_product_sm90(const ProductArgs& args, cudaStream_t stream) {
   constexpr std::size_t kMostKept = 4096;
@@ -191,7 +187,7 @@ cudaError_t launch_product_sm90(const ProductArgs& args, cudaStream_t stream) {
   auto found = kept.find(key);
   if (found == kept.end()) {
     if (kept.size() >= kMostKept) kept.clear();
-    found = kept.emplace(key, choose_tile(args)).first;
+    found = kept.emplace(key, chosen_tile(args)).first;
   }
   return launch_product_sm90(args, found->second, stream);
 }

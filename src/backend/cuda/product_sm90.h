@@ -80,6 +80,7 @@ struct ProductTile {
   bool operator==(const ProductTile&) const = default;
 };
 std::vector<ProductTile> product_tiles(const ProductArgs& args);  // all that can do it
+ProductTile chosen_tile(const ProductArgs& args);                 // which is estimated to take the least time
 // For tests and measurements: with the tile chosen.
 cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaStream_t stream);
 

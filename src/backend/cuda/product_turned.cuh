@@ -49,7 +49,7 @@ struct Turned {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         const int r = row_of(b, e);
-        if (!place.owns_row(params, r)) continue;
+        if (!place.owns_row(params.rows, r)) continue;
         float* to = y + (params.to_rows == nullptr ? r : params.to_rows[r]) * stride + column;
         if (params.add) {
           asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(sum[4 * b + e]),
@@ -69,7 +69,7 @@ struct Turned {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         const int r = row_of(b, e);
-        if (!place.owns_row(params, r)) continue;
+        if (!place.owns_row(params.rows, r)) continue;
         *reinterpret_cast<std::uint32_t*>(y + r * params.y_stride) = pack_halves(sum[4 * b + e], sum[4 * b + 2 + e]);
       }
     }
@@ -90,7 +90,7 @@ struct Turned {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
       const int r = row_of(block, e);
-      rows[e] = place.owns_row(params, r) ? r : -1;
+      rows[e] = place.owns_row(params.rows, r) ? r : -1;
     }
   }
   // Their places among the precise ones, or -1.

@@ -1,5 +1,5 @@
-// How the tiles of the product for Hopper are shared out among clusters of blocks. Numbers alone, so that a test of the
-// host can walk too.
+// Where the tiles of the product for Hopper lie, and how they are shared out among clusters of blocks. Numbers alone,
+// so that a test of the host can walk too.
 #pragma once
 
 #ifdef __CUDACC__
@@ -56,6 +56,60 @@ struct Walk {
     return {place(from), cut(from), steps, steps};
   }
 };
+
+// A tile's place. What it reads lies inside the matrices wherever they are large enough for it: the last tile then
+// begins before its first output, and repeats what it does not own. (The copy engine takes several times as long for a
+// row that lies outside.)
+struct Place {
+  int row, column;            // of the tile's first output of its own: in y, or in the gates
+  int from_row, from_column;  // of what is the tile's first input and first weight
+  int weight_row;             // of the first weight
+  bool is_gates;
+  CLEF_ANYWHERE bool owns_row(int rows, int r) const { return r >= row && r < rows; }
+};
+
+// Where a block stands in its cluster.
+struct Rank {
+  int row = 0, column = 0;
+};
+
+// How many tiles there are of shape S, in `params` (product_shape.cuh) that have the matrices' sizes and the cluster's.
+template <typename S, typename P>
+void count_tiles(P& params) {
+  const auto div_up = [](int a, int b) { return a / b + (a % b == 0 ? 0 : 1); };
+  params.own_tiles = div_up(params.columns, S::kOutColumns);
+  const int of_weights = params.own_tiles + div_up(params.gate_columns, S::kOutColumns);
+  const int of_input = div_up(params.rows, S::kInputRows);
+  params.row_tiles = div_up(S::kTurned ? of_weights : of_input, params.cluster_rows);
+  params.column_tiles = div_up(S::kTurned ? of_input : of_weights, params.cluster_columns);
+}
+
+// The block's own tile of the walk's cluster of tiles `index`.
+template <typename S, typename P>
+CLEF_ANYWHERE Place place_of(const P& params, int index, Rank rank) {
+  constexpr int kGroupRows = 16;  // row tiles taken together, times all columns in turn
+  const auto least = [](int a, int b) { return a < b ? a : b; };
+  const int of_group = kGroupRows * params.column_tiles;
+  const int group = index / of_group, in_group = index % of_group;
+  const int height = least(kGroupRows, params.row_tiles - group * kGroupRows);
+  const int row_tile = group * kGroupRows + in_group % height;
+  const int row = row_tile * params.cluster_rows + rank.row;
+  const int column = in_group / height * params.cluster_columns + rank.column;
+  const int of_input = S::kTurned ? column : row, of_weights = S::kTurned ? row : column;
+  const auto inside = [&](int first, int size, int all) {
+    const int last = all - size;
+    return least(first, last < 0 ? 0 : last);
+  };
+  Place place;
+  place.row = of_input * S::kInputRows;
+  place.from_row = inside(place.row, S::kInputRows, params.rows);
+  place.is_gates = params.gate_columns > 0 && of_weights >= params.own_tiles;
+  place.column = (place.is_gates ? of_weights - params.own_tiles : of_weights) * S::kOutColumns;
+  const int first = place.column + (place.is_gates ? params.columns : 0);
+  place.weight_row = inside(first, S::kOutColumns, params.columns + params.gate_columns);
+  place.from_column = place.column - (first - place.weight_row);
+  return place;
+}
 
 }  // namespace
 }  // namespace clef::cuda
