@@ -42,37 +42,35 @@ struct Turned {
     }
   }
 
-  __device__ void store_f32(float* y, std::int64_t stride, int columns, const float (&sum)[S::kColumns / 2]) const {
-    if (!owns_column(columns)) return;
+  // put(r, left, right) for each of the tile's own rows r that the lane has, with the sums of its two columns.
+  template <typename Put>
+  __device__ void each_row(const float (&sum)[S::kColumns / 2], Put put) const {
 #pragma unroll
     for (int b = 0; b < kBlocks; ++b) {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         const int r = row_of(b, e);
-        if (!place.owns_row(params.rows, r)) continue;
-        float* to = y + (params.to_rows == nullptr ? r : params.to_rows[r]) * stride + column;
-        if (params.add) {
-          asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(sum[4 * b + e]),
-                       "f"(sum[4 * b + 2 + e])
-                       : "memory");
-        } else {
-          *reinterpret_cast<float2*>(to) = make_float2(sum[4 * b + e], sum[4 * b + 2 + e]);
-        }
+        if (place.owns_row(params.rows, r)) put(r, sum[4 * b + e], sum[4 * b + 2 + e]);
       }
     }
+  }
+  __device__ void store_f32(float* y, std::int64_t stride, int columns, const float (&sum)[S::kColumns / 2]) const {
+    if (!owns_column(columns)) return;
+    each_row(sum, [&](int r, float left, float right) {
+      float* to = y + (params.to_rows == nullptr ? r : params.to_rows[r]) * stride + column;
+      if (params.add) {
+        asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(left), "f"(right) : "memory");
+      } else {
+        *reinterpret_cast<float2*>(to) = make_float2(left, right);
+      }
+    });
   }
   __device__ void store_f16(const float (&sum)[S::kColumns / 2]) const {
     if (!owns_column(params.columns)) return;
     __half* y = static_cast<__half*>(params.y) + column;
-#pragma unroll
-    for (int b = 0; b < kBlocks; ++b) {
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const int r = row_of(b, e);
-        if (!place.owns_row(params.rows, r)) continue;
-        *reinterpret_cast<std::uint32_t*>(y + r * params.y_stride) = pack_halves(sum[4 * b + e], sum[4 * b + 2 + e]);
-      }
-    }
+    each_row(sum, [&](int r, float left, float right) {
+      *reinterpret_cast<std::uint32_t*>(y + r * params.y_stride) = pack_halves(left, right);
+    });
   }
 
   // A pair's two outputs of a block, of two of y's rows in one column: two lanes of neighbouring columns exchange one,
