@@ -76,6 +76,13 @@ double with_rows_of(const O& op, Tensor table, std::int64_t rows) {
   return all_of(op) - all + size_in_bytes(table);
 }
 
+// A product of a low part reads the weights' E4M3 copies, a byte an element.
+double copies_for(const LowIn& low, const std::vector<Tensor>& weights) {
+  double total = 0;
+  for (const Tensor& w : weights) total += low ? static_cast<double>(w.rows) * static_cast<double>(w.cols) : 0.0;
+  return total;
+}
+
 struct Bytes {
   double operator()(const Embed& op) const { return with_rows_of(op, op.table, op.y.rows); }
   double operator()(const EmbedMean& op) const { return with_rows_of(op, op.table, op.y.rows); }
@@ -87,6 +94,11 @@ struct Bytes {
     part.rows = op.x.rows;
     return all_of(op) - crossing(op.y) + size_in_bytes(part);
   }
+  double operator()(const Projections& op) const {
+    return all_of(op) + copies_for(op.low, parts(op)) + copies_for(op.low, gate_parts(op));
+  }
+  double operator()(const LinearAdd& op) const { return all_of(op) + copies_for(op.low, {op.w}); }
+  double operator()(const LinearSwiglu& op) const { return all_of(op) + copies_for(op.low, {op.gate, op.up}); }
   template <typename Other>
   double operator()(const Other& op) const {
     return all_of(op);

@@ -29,6 +29,22 @@ TEST_F(Cost, CountsTheRowsOfATableThatAreLookedUp) {
   EXPECT_EQ(bytes(PutRows{.y = m.empty(1000, n), .x = m.empty(5, n), .index = ids}), 2 * written + 5 * 4);
 }
 
+TEST_F(Cost, CountsTheCopiesOfWeightsThatLowPartsAreMultipliedWith) {
+  const Tensor w = m.random_bf16(3, 16);
+  LinearAdd op{.y = m.empty(2, 3), .x = m.empty(2, 16), .w = w, .bias = {}};
+  Projections both{.y = m.empty(2, 6), .x = m.empty(2, 16), .first = w, .second = w, .third = {}};
+  LinearSwiglu pair{.y = m.empty(2, 3), .x = m.empty(2, 16), .gate = w, .up = w};
+  const double add = bytes(op), projections = bytes(both), swiglu = bytes(pair);
+  LowPart low;
+  low.values = m.empty(2, 16);
+  low.scales = m.empty(1, 2);
+  op.low = both.low = pair.low = low;
+  const double of_low = (2 * 16 + 2) * 4;  // this maker's tensors are f32
+  EXPECT_EQ(bytes(op), add + of_low + 3 * 16);
+  EXPECT_EQ(bytes(both), projections + of_low + 2 * 3 * 16);
+  EXPECT_EQ(bytes(pair), swiglu + of_low + 2 * 3 * 16);
+}
+
 TEST_F(Cost, OfWhatIsNotThereIsNothing) {
   const Linear op{.y = m.empty(2, 3), .x = m.empty(2, 4), .w = m.random_bf16(3, 4), .bias = {}};
   EXPECT_EQ(bytes(op), 2 * 3 * 4 + 2 * 4 * 4 + 3 * 4 * 2);
