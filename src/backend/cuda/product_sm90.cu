@@ -26,7 +26,7 @@ cudaError_t launch(const ProductArgs& args, Params& params, ProductTile tile, cu
                        : launch<Shape<kColumns, false, kWorkers>, false>(args, params, tile, stream);
 }
 
-constexpr std::int64_t kMostTurnedRows = 1024;  // with more they are no better
+constexpr std::int64_t kMostTurnedRows = 1024;  // they were measured with few more
 
 // x and y where the larger one decides, and a little more where both are near: (x^6 + y^6)^(1/6).
 double larger_of(double x, double y) {
