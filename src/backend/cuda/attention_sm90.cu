@@ -40,11 +40,7 @@ bool make_map(CUtensorMap& map, const __half* data, const MapShape& shape) {
   const cuuint64_t sizes[3] = {size(shape.head_dim), size(shape.tokens), size(shape.heads)};
   const cuuint64_t strides[2] = {size(shape.stride * 2), size(shape.head_stride * 2)};
   const cuuint32_t box[3] = {kChunk, static_cast<cuuint32_t>(shape.rows), static_cast<cuuint32_t>(shape.packed)};
-  const cuuint32_t steps[3] = {1, 1, 1};
-  return encode_tiled() != nullptr &&
-         encode_tiled()(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 3, const_cast<__half*>(data), sizes, strides, box, steps,
-                        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+  return encode_boxes(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, data, sizes, strides, box);
 }
 
 // Where every warpgroup's 64 rows can have a multiprocessor to themselves, they are quickest there.

@@ -23,11 +23,7 @@ bool make_map(CUtensorMap& map, const void* data, std::int64_t rows, std::int64_
   const cuuint64_t sizes[2] = {size(columns), size(rows)};
   const cuuint64_t strides[1] = {size(stride) * sizeof(T)};
   const cuuint32_t box[2] = {kChunkRowBytes / sizeof(T), static_cast<cuuint32_t>(box_rows)};
-  const cuuint32_t steps[2] = {1, 1};
-  return encode_tiled() != nullptr &&
-         encode_tiled()(&map, kMapType<T>, 2, const_cast<void*>(data), sizes, strides, box, steps,
-                        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+  return encode_boxes(map, kMapType<T>, data, sizes, strides, box);
 }
 
 // The same in groups of sixteen rows, reordered as copy_groups says; all rows are in whole groups.
@@ -39,17 +35,11 @@ bool make_grouped_map(CUtensorMap& map, const void* data, std::int64_t rows, std
   const cuuint64_t sizes[5] = {size(columns), 2, 4, 2, size(rows / kGroup)};
   const cuuint64_t strides[4] = {row_bytes, 4 * row_bytes, 2 * row_bytes, kGroup * row_bytes};
   const cuuint32_t box[5] = {kChunkRowBytes / sizeof(T), 2, 4, 2, static_cast<cuuint32_t>(box_rows / kGroup)};
-  const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
-  return encode_tiled() != nullptr &&
-         encode_tiled()(&map, kMapType<T>, 5, const_cast<void*>(data), sizes, strides, box, steps,
-                        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+  return encode_boxes(map, kMapType<T>, data, sizes, strides, box);
 }
 
-std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-// The same for turned tiles, as copy_turned says it; of a pair, whose `up` lies that many bytes past data, in groups of
-// eight rows of each.
+// The same for turned tiles, reordered as copy_turned says; of a pair, whose `up` lies that many bytes past data, in
+// groups of eight rows of each.
 template <typename T>
 bool make_turned_map(CUtensorMap& map, const void* data, std::int64_t up, std::int64_t rows, std::int64_t columns,
                      std::int64_t stride, int box_rows) {
@@ -60,11 +50,7 @@ bool make_turned_map(CUtensorMap& map, const void* data, std::int64_t up, std::i
   const cuuint64_t strides[3] = {pair ? row_bytes : 2 * row_bytes, pair ? size(up) : row_bytes,
                                  pair ? half_group * row_bytes : kGroup * row_bytes};
   const cuuint32_t box[4] = {kChunkRowBytes / sizeof(T), kGroup / 2, 2, static_cast<cuuint32_t>(box_rows / kGroup)};
-  const cuuint32_t steps[4] = {1, 1, 1, 1};
-  return encode_tiled() != nullptr &&
-         encode_tiled()(&map, kMapType<T>, 4, const_cast<void*>(data), sizes, strides, box, steps,
-                        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+  return encode_boxes(map, kMapType<T>, data, sizes, strides, box);
 }
 
 template <typename S>
@@ -75,10 +61,12 @@ bool make_maps(const ProductArgs& args, Params& params) {
   const std::int64_t input_depth = args.planes > 1 ? args.planes * args.plane_depth : args.depth;
   const int slice = S::kRows / params.cluster_columns;
   // Rows of which there are too few for a tile are not filled up: what stands in their place concerns no other.
-  const bool is_whole = S::kTurned || params.cluster_columns == 1;
-  const int input_box = is_whole ? static_cast<int>(std::min<std::int64_t>(args.rows, S::kInputRows)) : slice;
-  params.stage_bytes = S::kWeightRows * kChunkRowBytes + (is_whole ? input_box : S::kInputRows) * kChunkRowBytes;
-  if (!make_map<T>(params.x, args.x, args.rows, input_depth, args.x_stride, input_box)) return false;
+  const bool is_sliced = !S::kTurned && params.cluster_columns > 1;
+  const int input_rows = is_sliced ? S::kInputRows : static_cast<int>(std::min<std::int64_t>(args.rows, S::kInputRows));
+  params.stage_bytes = (S::kWeightRows + input_rows) * kChunkRowBytes;
+  if (!make_map<T>(params.x, args.x, args.rows, input_depth, args.x_stride, is_sliced ? slice : input_rows)) {
+    return false;
+  }
   if constexpr (S::kTurned) {
     const auto* w = static_cast<const std::byte*>(args.w);
     const std::int64_t up = S::kPair ? static_cast<const std::byte*>(args.w_up) - w : 0;
@@ -130,6 +118,13 @@ std::int64_t plane_steps(const ProductArgs& args) {
   return div_up(args.depth, args.is_e4m3 ? 2 * kTileDepth : kTileDepth);
 }
 
+// Whether outputs lie on whole words in sixteens, so that the weights' rows may come reordered.
+bool is_grouped(const ProductArgs& args) {
+  const std::int64_t element = args.y_is_f32 ? 4 : 2;
+  return args.columns % kGroup == 0 && args.gate_columns % kGroup == 0 && args.gates_stride % 4 == 0 &&
+         args.y_stride * element % 16 == 0 && on_words(args.y);
+}
+
 // All that does not depend on the tile.
 inline Params params_of(const ProductArgs& args) {
   Params params{};
@@ -154,9 +149,7 @@ inline Params params_of(const ProductArgs& args) {
   params.alpha = args.alpha;
   params.add = args.follow == Follow::add;
   params.gelu = args.follow == Follow::gelu_tanh;
-  const std::int64_t element = args.y_is_f32 ? 4 : 2;
-  params.grouped = args.columns % kGroup == 0 && args.gate_columns % kGroup == 0 && args.gates_stride % 4 == 0 &&
-                   args.y_stride * element % 16 == 0 && on_words(args.y);
+  params.grouped = is_grouped(args);
   return params;
 }
 

@@ -1,13 +1,18 @@
 // The product for Hopper in turned tiles: which there are, and their start.
 #include "backend/cuda/product_turned.h"
 
+#include <utility>
+
 #include "backend/cuda/product_launch.cuh"
 
 namespace clef::cuda {
 namespace {
 
-// Rows of a tile: with 128 columns of y up to 128, with 192 more.
-constexpr int kTwoWorkers[] = {64, 80, 88, 96, 112, 128}, kThreeWorkers[] = {128, 144, 160, 176, 192};
+// Rows of a tile, by the number of its warpgroups, each of which has 64 columns of y.
+template <int... kRows>
+using Rows = std::integer_sequence<int, kRows...>;
+using OfTwo = Rows<64, 80, 88, 96, 112, 128>;
+using OfThree = Rows<128, 144, 160, 176, 192>;
 
 // The two matrices of a pair are one tensor, with their distance as a stride.
 bool is_pair_in_reach(const ProductArgs& args) {
@@ -29,54 +34,40 @@ cudaError_t launch(const ProductArgs& args, ProductTile tile, cudaStream_t strea
                        : launch<Shape<kRows, false, kWorkers, false, true>, false>(args, params, tile, stream);
 }
 
+template <int kWorkers, int... kRows>
+cudaError_t launch_one_of(Rows<kRows...>, const ProductArgs& args, ProductTile tile, cudaStream_t stream) {
+  cudaError_t status = cudaErrorInvalidValue;
+  (void)((tile.rows == kRows && (status = launch<kRows, kWorkers>(args, tile, stream), true)) || ...);
+  return status;
+}
+
 }  // namespace
 
 bool can_be_turned(const ProductArgs& args) {
-  return params_of(args).grouped && (args.follow != Follow::swiglu || (!args.y_is_f32 && is_pair_in_reach(args)));
+  return is_grouped(args) && (args.follow != Follow::swiglu || (!args.y_is_f32 && is_pair_in_reach(args)));
 }
 
 std::vector<ProductTile> turned_tiles() {
   std::vector<ProductTile> tiles;
-  const auto add = [&](int rows, int columns) {
-    for (const int cluster_rows : {1, 2, 4}) {
-      for (const bool shares : {false, true}) {
-        tiles.push_back(
-            {.rows = rows, .columns = columns, .cluster_rows = cluster_rows, .shares = shares, .turned = true});
+  const auto add = [&]<int... kRows>(Rows<kRows...>, int columns) {
+    for (const int rows : {kRows...}) {
+      for (const int cluster_rows : {1, 2, 4}) {
+        for (const bool shares : {false, true}) {
+          tiles.push_back(
+              {.rows = rows, .columns = columns, .cluster_rows = cluster_rows, .shares = shares, .turned = true});
+        }
       }
     }
   };
-  for (const int rows : kTwoWorkers) add(rows, 128);
-  for (const int rows : kThreeWorkers) add(rows, 192);
+  add(OfTwo{}, 2 * 64);
+  add(OfThree{}, 3 * 64);
   return tiles;
 }
 
 cudaError_t launch_product_turned(const ProductArgs& args, ProductTile tile, cudaStream_t stream) {
-  switch (tile.rows * 1000 + tile.columns) {
-    case 64128:
-      return launch<64, 2>(args, tile, stream);
-    case 80128:
-      return launch<80, 2>(args, tile, stream);
-    case 88128:
-      return launch<88, 2>(args, tile, stream);
-    case 96128:
-      return launch<96, 2>(args, tile, stream);
-    case 112128:
-      return launch<112, 2>(args, tile, stream);
-    case 128128:
-      return launch<128, 2>(args, tile, stream);
-    case 128192:
-      return launch<128, 3>(args, tile, stream);
-    case 144192:
-      return launch<144, 3>(args, tile, stream);
-    case 160192:
-      return launch<160, 3>(args, tile, stream);
-    case 176192:
-      return launch<176, 3>(args, tile, stream);
-    case 192192:
-      return launch<192, 3>(args, tile, stream);
-    default:
-      return cudaErrorInvalidValue;
-  }
+  return tile.columns == 2 * 64   ? launch_one_of<2>(OfTwo{}, args, tile, stream)
+         : tile.columns == 3 * 64 ? launch_one_of<3>(OfThree{}, args, tile, stream)
+                                  : cudaErrorInvalidValue;
 }
 
 }  // namespace clef::cuda

@@ -1,5 +1,5 @@
 // The product for Hopper in turned tiles, whose rows are weights and whose columns are y's rows: for few rows, of which
-// a tile may then have any eight. Part of product_sm90.h; the bits are those of every other tile.
+// a tile may then have any eight ("swap AB" elsewhere). Part of product_sm90.h; the bits are those of every other tile.
 #pragma once
 
 #include "backend/cuda/product_sm90.h"

@@ -2,6 +2,8 @@
 // so that a test of the host can walk too.
 #pragma once
 
+#include <type_traits>
+
 #ifdef __CUDACC__
 #define CLEF_ANYWHERE __host__ __device__
 #else
@@ -73,10 +75,14 @@ struct Rank {
   int row = 0, column = 0;
 };
 
+template <typename Int>
+Int div_up(Int a, std::type_identity_t<Int> b) {
+  return (a + b - 1) / b;
+}
+
 // How many tiles there are of shape S, in `params` (product_shape.cuh) that have the matrices' sizes and the cluster's.
 template <typename S, typename P>
 void count_tiles(P& params) {
-  const auto div_up = [](int a, int b) { return a / b + (a % b == 0 ? 0 : 1); };
   params.own_tiles = div_up(params.columns, S::kOutColumns);
   const int of_weights = params.own_tiles + div_up(params.gate_columns, S::kOutColumns);
   const int of_input = div_up(params.rows, S::kInputRows);

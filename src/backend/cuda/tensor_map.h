@@ -21,6 +21,20 @@ inline EncodeTiled encode_tiled() {
   return function;
 }
 
+// A tensor of kRank dimensions, the first contiguous and the others `strides` bytes apart, in boxes of one swizzled row
+// of 128 bytes and as many of each other dimension as `box` says. What lies outside is zero. False where there is no
+// driver or it refuses.
+template <int kRank>
+bool encode_boxes(CUtensorMap& map, CUtensorMapDataType type, const void* data, const cuuint64_t (&sizes)[kRank],
+                  const cuuint64_t (&strides)[kRank - 1], const cuuint32_t (&box)[kRank]) {
+  cuuint32_t steps[kRank];
+  for (cuuint32_t& step : steps) step = 1;
+  return encode_tiled() != nullptr &&
+         encode_tiled()(&map, type, kRank, const_cast<void*>(data), sizes, strides, box, steps,
+                        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
 // Of the current device; 0 when it cannot be asked.
 inline int multiprocessors() {
   int device = 0, count = 0;
