@@ -8,7 +8,7 @@
 namespace clef::cuda {
 namespace {
 
-// Rows of a tile, by the number of its warpgroups, each of which has 64 columns of y.
+// Rows of a tile, by the number of its warpgroups, each of which has 64 weights (of a pair 32 of each matrix).
 template <int... kRows>
 using Rows = std::integer_sequence<int, kRows...>;
 using OfTwo = Rows<64, 80, 88, 96, 112, 128>;
