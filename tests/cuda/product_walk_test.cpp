@@ -119,11 +119,13 @@ void check_places(Sizes sizes) {
 }
 
 TEST(ProductWalk, EveryOutputIsOneTilesOwn) {
-  for (const int rows : {1, 7, 63, 64, 65, 127, 128, 129, 150, 192, 193, 300, 346, 400}) {
+  for (const int rows : {1, 7, 63, 64, 65, 127, 128, 129, 150, 192, 193, 300, 346, 400, 2049, 4510}) {
     for (const auto& [columns, gates] : {std::pair{16, 0}, {48, 16}, {128, 0}, {320, 64}, {400, 0}, {784, 32}}) {
       for (const int side : {1, 2, 4}) {
         check_places<Tiles<false, 128, 256, false>>({rows, columns, gates, 1, side});
         check_places<Tiles<false, 128, 96, false>>({rows, columns, gates, 2, side});
+        check_places<Tiles<false, 256, 192, false>>({rows, columns, gates, side > 2 ? 1 : side, side});
+        check_places<Tiles<false, 64, 32, false>>({rows, columns, gates, 1, side});
         check_places<Tiles<false, 192, 160, false>>({rows, columns, gates, side > 2 ? 2 : side, side});
         check_places<Tiles<true, 88, 128, false>>({rows, columns, gates, 1, side});
         check_places<Tiles<true, 176, 192, false>>({rows, columns, gates, 1, side});

@@ -48,26 +48,35 @@ struct Finish {
     }
   }
 
-  // A pair's sums: the gate's, then as many of the other's. Those of the rows `from`, or -1, join them.
+  // A pair's sums: the gate's, then as many of the other's. Those of the rows `from`, or -1, join them. A row's words
+  // are asked for together: a lane that waits for each in turn waits longer than the tile's products take.
   __device__ void add_low_sums(const __half* low_sums, const int (&from)[2], float (&sum)[kColumns]) const {
-    constexpr float kUnit = 1.0F / kRemainderScale;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (from[half] < 0) continue;
 #pragma unroll
       for (int matrix = 0; matrix < 2; ++matrix) {
         const __half* row = low_sums + (std::int64_t{from[half]} * 2 + matrix) * last;
+        const int first_sum = matrix * (kColumns / 2) + 2 * half;
+        if (grouped) {
+          uint2 words[kPairs / 2];
 #pragma unroll
-        for (int p = 0; p < kPairs; ++p) {
-          const int c = column_of(p), at = matrix * (kColumns / 2) + 4 * p + 2 * half;
-          if (grouped) {  // a pair's columns lie on four bytes
-            if (!owns(c)) continue;
-            const float2 both = __half22float2(*reinterpret_cast<const __half2*>(row + c));
-            sum[at] = __fmaf_rn(both.x, kUnit, sum[at]);
-            sum[at + 1] = __fmaf_rn(both.y, kUnit, sum[at + 1]);
-          } else {
-            if (owns(c)) sum[at] = __fmaf_rn(__half2float(row[c]), kUnit, sum[at]);
-            if (owns(c + 1)) sum[at + 1] = __fmaf_rn(__half2float(row[c + 1]), kUnit, sum[at + 1]);
+          for (int i = 0; i < kPairs / 2; ++i) {
+            const int c = column_of(2 * i);
+            words[i] = owns(c) ? *reinterpret_cast<const uint2*>(row + c) : make_uint2(0, 0);
+          }
+#pragma unroll
+          for (int i = 0; i < kPairs / 2; ++i) {
+            if (!owns(column_of(2 * i))) continue;
+            add_low(sum[first_sum + 8 * i], sum[first_sum + 8 * i + 1], words[i].x);
+            add_low(sum[first_sum + 8 * i + 4], sum[first_sum + 8 * i + 5], words[i].y);
+          }
+        } else {
+#pragma unroll
+          for (int p = 0; p < kPairs; ++p) {
+            const int c = column_of(p), at = first_sum + 4 * p;
+            if (owns(c)) sum[at] = __fmaf_rn(__half2float(row[c]), kLowUnit, sum[at]);
+            if (owns(c + 1)) sum[at + 1] = __fmaf_rn(__half2float(row[c + 1]), kLowUnit, sum[at + 1]);
           }
         }
       }
@@ -119,6 +128,12 @@ struct Finish {
   }
 
  private:
+  static constexpr float kLowUnit = 1.0F / kRemainderScale;
+  static __device__ void add_low(float& left, float& right, std::uint32_t halves) {
+    const float2 both = __half22float2(*reinterpret_cast<const __half2*>(&halves));
+    left = __fmaf_rn(both.x, kLowUnit, left);
+    right = __fmaf_rn(both.y, kLowUnit, right);
+  }
   template <typename T, typename Put>
   __device__ void each_alone(T* to, const float (&sum)[kColumns / 2], int half, Put put) const {
 #pragma unroll
@@ -130,12 +145,12 @@ struct Finish {
   }
 };
 
-// By warpgroup `worker` with its 64 rows of the tile's sums.
+// By a warpgroup with the tile's rows from 64 * `block` on.
 template <typename S, bool kF32>
-__device__ void finish_tile(const Params& params, const Place& place, int worker, int thread,
+__device__ void finish_tile(const Params& params, const Place& place, int block, int thread,
                             float (&sum)[S::kColumns / 2]) {
   constexpr int kCount = S::kColumns / 2;
-  const int row = place.from_row + worker * 64 + thread / kWarpSize * 16 + thread % kWarpSize / 4;
+  const int row = place.from_row + block * 64 + thread / kWarpSize * 16 + thread % kWarpSize / 4;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int r = row + 8 * half;
@@ -158,7 +173,7 @@ __device__ void finish_tile(const Params& params, const Place& place, int worker
     const int places[2] = {precise_place(row), precise_place(row + 8)};
     const bool is_precise = places[0] >= 0 || places[1] >= 0;
     if (is_precise) finish.add_low_sums(params.low_sums, places, sum);
-    float out[kCount / 2];
+    auto& out = reinterpret_cast<float(&)[kCount / 2]>(sum);  // in place: registers are few
 #pragma unroll
     for (int i = 0; i < kCount / 2; ++i) out[i] = fast_silu(sum[i]) * sum[i + kCount / 2];
     kF32 ? finish.store_f32(out) : finish.store_f16(out);

@@ -47,16 +47,19 @@ struct Params {
 // What is multiplied, and how tiles look. A tile has as many rows as its warpgroups have together, and any columns. Its
 // rows are the input's and its columns the weights'; turned, for few rows of input, its rows are the weights' and its
 // columns the input's, of which there may then be any eight.
-template <int kColumnsOf, bool kPairOf, int kWorkersOf, bool kIsE4m3Of = false, bool kTurnedOf = false>
+template <int kColumnsOf, bool kPairOf, int kWorkersOf, bool kIsE4m3Of = false, bool kTurnedOf = false,
+          int kStackOf = 1>
 struct Shape {
   static constexpr bool kIsE4m3 = kIsE4m3Of, kTurned = kTurnedOf;
   static constexpr int kStepDepth = kIsE4m3 ? 2 * kTileDepth : kTileDepth;
   static constexpr int kColumns = kColumnsOf;
   static constexpr bool kPair = kPairOf;
-  static constexpr int kWorkers = kWorkersOf;  // warpgroups that multiply, 64 rows each
-  static constexpr int kRows = 64 * kWorkers;
+  static constexpr int kWorkers = kWorkersOf;  // warpgroups that multiply
+  static constexpr int kStack = kStackOf;      // times 64 rows each
+  static constexpr int kRows = 64 * kStack * kWorkers;
   static constexpr int kThreads = (1 + kWorkers) * kWarpgroup;
-  // Of 65,536 registers a multiprocessor; setmaxnreg counts in eights.
+  // Of 65,536 registers a multiprocessor; setmaxnreg counts in eights. One warpgroup has enough as it is.
+  static constexpr bool kMovesRegisters = kWorkers > 1;
   static constexpr int kFetchRegisters = kWorkers == 2 ? 40 : 56, kWorkRegisters = kWorkers == 2 ? 232 : 152;
   static constexpr int kInputRows = kTurned ? kColumns : kRows;
   static constexpr int kWeightRows = kTurned ? kRows : kColumns;  // of a pair half of them are the gate's
@@ -64,7 +67,7 @@ struct Shape {
   static constexpr int kRowBytes = kRows * kChunkRowBytes;
   static constexpr int kColumnBytes = kColumns * kChunkRowBytes;
   static constexpr int kStageBytes = kRowBytes + kColumnBytes;
-  static constexpr int kStages = std::min(8, (kSharedBytes - 2048) / kStageBytes);
+  static constexpr int kStages = std::min(12, (kSharedBytes - 2048) / kStageBytes);
   static constexpr int kBytes = kStages * kStageBytes + 1024 + 256;
   static_assert(kColumnBytes % kAtomBytes == 0 && (kTurned || kColumnBytes / 2 % kAtomBytes == 0));
 };

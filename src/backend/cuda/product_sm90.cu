@@ -9,6 +9,28 @@
 namespace clef::cuda {
 namespace {
 
+// A warpgroup has 128 rows.
+template <int kColumns>
+cudaError_t launch_stacked(const ProductArgs& args, Params& params, ProductTile tile, cudaStream_t stream) {
+  if (args.is_e4m3) return cudaErrorInvalidValue;
+  if (args.follow == Follow::swiglu) {
+    if constexpr (kColumns / 2 % 32 == 0) {
+      if (!args.y_is_f32) return launch<Shape<kColumns, true, 2, false, false, 2>, false>(args, params, tile, stream);
+    }
+    return cudaErrorInvalidValue;
+  }
+  return args.y_is_f32 ? launch<Shape<kColumns, false, 2, false, false, 2>, true>(args, params, tile, stream)
+                       : launch<Shape<kColumns, false, 2, false, false, 2>, false>(args, params, tile, stream);
+}
+
+// One warpgroup, for the low parts of few rows.
+template <int kColumns>
+cudaError_t launch_low(const ProductArgs& args, Params& params, ProductTile tile, cudaStream_t stream) {
+  if (!args.is_e4m3) return cudaErrorInvalidValue;
+  return args.y_is_f32 ? launch<Shape<kColumns, false, 1, true>, true>(args, params, tile, stream)
+                       : launch<Shape<kColumns, false, 1, true>, false>(args, params, tile, stream);
+}
+
 template <int kColumns, int kWorkers>
 cudaError_t launch(const ProductArgs& args, Params& params, ProductTile tile, cudaStream_t stream) {
   if constexpr (kColumns / 2 % 32 == 0) {
@@ -39,14 +61,17 @@ double larger_of(double x, double y) {
 // instructions between its products, or by what the second-level cache sends to all; the whole by the weights' way from
 // memory.
 double cycles(std::int64_t rows, std::int64_t columns, std::int64_t gate_columns, double steps, double step_bytes,
-              bool pair, const ProductTile& tile) {
+              bool pair, bool is_e4m3, const ProductTile& tile) {
   constexpr double kTensor = 1.2625 / 32, kStepCycles = 191, kStepCyclesOfElement = 0.606 / 64;
-  constexpr double kCacheBytes = 8120, kMemoryBytes = 2190;  // in a cycle
+  constexpr double kCacheBytes = 8120, kMemoryBytes = 2190,
+                   kOwnBytes = 62;  // in a cycle; the last of one multiprocessor
   // Of weights, which come from memory while inputs of few rows are in the cache already.
   const double weight_cost = rows <= 1024 ? 1.384 : 1;
   constexpr double kTileCycles = 1050, kElementCycles = 0.0586, kPairElementCycles = 0.357;
   constexpr double kTurnedCycles = 0.0568, kTurnedPairCycles = 0.0777;  // more for each element
   constexpr double kHandoverCycles = 12760, kStartCycles = 3290, kClusterStartCycles = 1210;
+  constexpr std::int64_t kMostRowsWithPower = 1024;
+  constexpr double kReadPower = 8.4;  // for each row that is read for an element
   constexpr int kClustersAtOnce[kMostCluster + 1] = {0, 132, 66, 0, 32, 0, 0, 0, 16};
   constexpr double kCoupling[kMostCluster + 1] = {0, 1, 1, 0, 1.076, 0, 0, 0, 1.43};  // blocks wait for each other
   const int cluster = tile.cluster_rows * tile.cluster_columns, out_columns = pair ? tile.columns / 2 : tile.columns;
@@ -59,6 +84,7 @@ double cycles(std::int64_t rows, std::int64_t columns, std::int64_t gate_columns
                       static_cast<double>(tile.columns * kChunkRowBytes) / tile.cluster_rows * weight_cost;
   double step = larger_of(kTensor * elements, kStepCycles + kStepCyclesOfElement * elements);
   step = larger_of(step, static_cast<double>(at_once * cluster) * read / kCacheBytes) * kCoupling[cluster];
+  if (is_e4m3) step = larger_of(step, static_cast<double>((tile.rows + tile.columns) * kChunkRowBytes) / kOwnBytes);
   const double turned = tile.turned ? (pair ? kTurnedPairCycles : kTurnedCycles) : 0;
   const double end = kTileCycles + ((pair ? kPairElementCycles : kElementCycles) + turned) * elements;
   const double rounds = static_cast<double>(div_up(clusters, at_once));
@@ -66,6 +92,8 @@ double cycles(std::int64_t rows, std::int64_t columns, std::int64_t gate_columns
   if (tile.shares && clusters % at_once != 0) {
     all = static_cast<double>(clusters) / static_cast<double>(at_once) * steps * step + rounds * end + kHandoverCycles;
   }
+  // Many rows keep the card at the limit of its power, where what is read from the second-level cache costs clock rate.
+  if (rows > kMostRowsWithPower) all *= 1 + kReadPower * read / (elements * kChunkRowBytes);
   const double weights = static_cast<double>((pair ? 2 : 1) * columns + gate_columns) * steps * step_bytes;
   return larger_of(all, weights / kMemoryBytes) + kStartCycles + (cluster > 1 ? kClusterStartCycles : 0);
 }
@@ -96,10 +124,20 @@ bool are_valid_rows(const ProductArgs& args) {
          on_words(args.remainder);
 }
 
-constexpr ProductTile kShapes[] = {{.rows = 128, .columns = 256}, {.rows = 128, .columns = 192},
-                                   {.rows = 128, .columns = 128}, {.rows = 128, .columns = 96},
-                                   {.rows = 192, .columns = 192}, {.rows = 192, .columns = 160},
-                                   {.rows = 192, .columns = 128}};
+constexpr ProductTile kShapes[] = {
+    {.rows = 256, .columns = 192}, {.rows = 256, .columns = 160}, {.rows = 128, .columns = 256},
+    {.rows = 128, .columns = 192}, {.rows = 128, .columns = 128}, {.rows = 128, .columns = 96},
+    {.rows = 192, .columns = 192}, {.rows = 192, .columns = 160}, {.rows = 192, .columns = 128},
+    {.rows = 64, .columns = 192},  {.rows = 64, .columns = 96},   {.rows = 64, .columns = 64},
+    {.rows = 64, .columns = 32}};
+
+// Those that are not compiled are never the best.
+bool can_be(const ProductTile& tile, const ProductArgs& args) {
+  const bool swiglu = args.follow == Follow::swiglu;
+  if (tile.rows == 64) return args.is_e4m3;
+  if (tile.rows == 256 && (args.is_e4m3 || (swiglu && args.y_is_f32))) return false;
+  return !swiglu || tile.columns / 2 % 32 == 0;
+}
 
 }  // namespace
 
@@ -115,6 +153,14 @@ cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaS
   if (tile.turned) return launch_product_turned(args, tile, stream);
   Params params = params_of(args);
   switch (tile.rows * 1000 + tile.columns) {
+    case 64032:
+      return launch_low<32>(args, params, tile, stream);
+    case 64064:
+      return launch_low<64>(args, params, tile, stream);
+    case 64096:
+      return launch_low<96>(args, params, tile, stream);
+    case 64192:
+      return launch_low<192>(args, params, tile, stream);
     case 128256:
       return launch<256, 2>(args, params, tile, stream);
     case 128192:
@@ -123,6 +169,10 @@ cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaS
       return launch<128, 2>(args, params, tile, stream);
     case 128096:
       return launch<96, 2>(args, params, tile, stream);
+    case 256192:
+      return launch_stacked<192>(args, params, tile, stream);
+    case 256160:
+      return launch_stacked<160>(args, params, tile, stream);
     case 192192:
       return launch<192, 3>(args, params, tile, stream);
     case 192160:
@@ -138,8 +188,7 @@ std::vector<ProductTile> product_tiles(const ProductArgs& args) {
   std::vector<ProductTile> tiles;
   if (can_be_turned(args)) tiles = turned_tiles();
   for (ProductTile tile : kShapes) {
-    // Not compiled: they are never the best.
-    if (args.follow == Follow::swiglu && tile.columns / 2 % 32 != 0) continue;
+    if (!can_be(tile, args)) continue;
     for (const int cluster_rows : {1, 2}) {
       for (const int cluster_columns : {1, 2, 4}) {
         tile.cluster_rows = cluster_rows;
@@ -164,7 +213,7 @@ ProductTile chosen_tile(const ProductArgs& args) {
   for (const ProductTile& tile : product_tiles(args)) {
     if ((tile.shares && args.handover.sums == nullptr) || (tile.turned && args.rows > kMostTurnedRows)) continue;
     const double cost = cycles(args.rows, args.columns, args.gate_columns, static_cast<double>(steps * args.planes),
-                               step_bytes, pair, tile);
+                               step_bytes, pair, args.is_e4m3, tile);
     if (cost < least) {
       least = cost;
       best = tile;

@@ -68,6 +68,8 @@ struct Release {
 // A warpgroup's sums on their way to the cluster that goes on with them: a lane's own, so that words follow words.
 template <typename S>
 struct Relay {
+  using Sums = float[S::kStack][S::kColumns / 2];
+  static constexpr int kOfBlock = S::kColumns / 8, kWords = S::kStack * kOfBlock;
   float4* words;
   unsigned* mark;
   unsigned launch;
@@ -77,15 +79,15 @@ struct Relay {
       : launch(params.launch), thread(static_cast<int>(threadIdx.x) % kWarpgroup), worker(worker_) {
     const int block = (from * params.cluster_rows + rank.row) * params.cluster_columns + rank.column;
     const int slot = block * S::kWorkers + worker;
-    words =
-        reinterpret_cast<float4*>(params.partial) + static_cast<std::int64_t>(slot) * (S::kColumns / 8) * kWarpgroup;
+    words = reinterpret_cast<float4*>(params.partial) + static_cast<std::int64_t>(slot) * kWords * kWarpgroup;
     mark = params.marks + slot;
   }
   __device__ void sync() const { asm volatile("bar.sync %0, %1;" ::"r"(worker + 1), "n"(kWarpgroup) : "memory"); }
-  __device__ void give(const float (&sum)[S::kColumns / 2]) const {
+  __device__ void give(const Sums& sum) const {
 #pragma unroll
-    for (int i = 0; i < S::kColumns / 8; ++i) {
-      __stcg(words + i * kWarpgroup + thread, make_float4(sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]));
+    for (int i = 0; i < kWords; ++i) {
+      const float* four = sum[i / kOfBlock] + 4 * (i % kOfBlock);
+      __stcg(words + i * kWarpgroup + thread, make_float4(four[0], four[1], four[2], four[3]));
     }
     sync();
     if (thread == 0) {
@@ -93,7 +95,7 @@ struct Relay {
       asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(mark), "r"(launch) : "memory");
     }
   }
-  __device__ void take(float (&sum)[S::kColumns / 2]) const {
+  __device__ void take(Sums& sum) const {
     if (thread == 0) {
       unsigned seen;
       do {
@@ -103,29 +105,34 @@ struct Relay {
     }
     sync();
 #pragma unroll
-    for (int i = 0; i < S::kColumns / 8; ++i) {
+    for (int i = 0; i < kWords; ++i) {
       const float4 four = __ldcg(words + i * kWarpgroup + thread);
-      sum[4 * i] = four.x;
-      sum[4 * i + 1] = four.y;
-      sum[4 * i + 2] = four.z;
-      sum[4 * i + 3] = four.w;
+      float* to = sum[i / kOfBlock] + 4 * (i % kOfBlock);
+      to[0] = four.x;
+      to[1] = four.y;
+      to[2] = four.z;
+      to[3] = four.w;
     }
   }
 };
 
 template <typename S, bool kF32>
 __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, Walk walk) {
-  constexpr int kCount = S::kColumns / 2;
+  constexpr auto kBlockUnits = static_cast<std::uint32_t>(64 * kChunkRowBytes / 16);  // of a descriptor
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
   const Release<S> release(params, ring, rank, thread);
-  const std::uint32_t a_first = descriptor(ring.tiles + static_cast<std::uint32_t>(worker * 64 * kChunkRowBytes));
+  const std::uint32_t a_first = descriptor(ring.tiles) + static_cast<std::uint32_t>(worker * S::kStack) * kBlockUnits;
   const std::uint32_t b_first = descriptor(ring.tiles + S::kRowBytes);
   wait_for_inputs();
   for (; walk.has_piece(); walk.advance()) {
     const Piece piece = walk.piece();
     if (piece.is_empty()) continue;
     const Place place = place_of<S>(params, piece.tile, rank);
-    float sum[kCount];
+    float sum[S::kStack][S::kColumns / 2];
+    const auto pin_all = [&] {
+#pragma unroll
+      for (auto& of_block : sum) pin(of_block);
+    };
     // Nothing is pending here; the assembler must be told, or it waits for each wgmma that follows (C7515).
     wgmma_wait<0>();
     if (!piece.begins()) Relay<S>(params, walk.cluster - 1, rank, worker).take(sum);
@@ -134,34 +141,42 @@ __device__ void work(const Params& params, Ring<S> ring, int worker, Rank rank, 
       barrier_wait(ring.full_at(), ring.parity);
       const auto stage_at = static_cast<std::uint32_t>(ring.stage * (S::kStageBytes / 16));
       const std::uint32_t a = a_first + stage_at, b = b_first + stage_at;
-      pin(sum);
+      pin_all();
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < kTileDepth / 16; ++k) {
-        const std::uint32_t a_at = a + static_cast<std::uint32_t>(2 * k), b_at = b + static_cast<std::uint32_t>(2 * k);
-        if constexpr (S::kIsE4m3) {
-          low_product_step(sum, a_at, b_at, step > 0 || k > 0);
-        } else {
-          product_step(sum, a_at, b_at, step > 0 || k > 0);
+        const std::uint32_t b_at = b + static_cast<std::uint32_t>(2 * k);
+#pragma unroll
+        for (int block = 0; block < S::kStack; ++block) {
+          const std::uint32_t a_at =
+              a + static_cast<std::uint32_t>(block) * kBlockUnits + static_cast<std::uint32_t>(2 * k);
+          if constexpr (S::kIsE4m3) {
+            low_product_step(sum[block], a_at, b_at, step > 0 || k > 0);
+          } else {
+            product_step(sum[block], a_at, b_at, step > 0 || k > 0);
+          }
         }
       }
       wgmma_commit();
       wgmma_wait<1>();  // the step before is done: its stage may be filled again
-      pin(sum);
+      pin_all();
       if (step > piece.first) release.run(ring.stage_before());
       ring.advance();
     }
     wgmma_wait<0>();
-    pin(sum);
+    pin_all();
     release.run(ring.stage_before());
     if (!piece.ends()) {
       Relay<S>(params, walk.cluster, rank, worker).give(sum);
       continue;
     }
-    if constexpr (S::kTurned) {
-      finish_turned<S, kF32>(params, place, worker, thread, sum);
-    } else {
-      finish_tile<S, kF32>(params, place, worker, thread, sum);
+#pragma unroll
+    for (int block = 0; block < S::kStack; ++block) {
+      if constexpr (S::kTurned) {
+        finish_turned<S, kF32>(params, place, worker * S::kStack + block, thread, sum[block]);
+      } else {
+        finish_tile<S, kF32>(params, place, worker * S::kStack + block, thread, sum[block]);
+      }
     }
   }
 }
@@ -200,13 +215,13 @@ __global__ void __launch_bounds__(S::kThreads, 1) product(const __grid_constant_
                   params.row_tiles * params.column_tiles, params.whole_rounds, params.planes * params.plane_steps};
   const int group = static_cast<int>(of_first_lane(threadIdx.x / kWarpgroup));
   if (group == 0) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::kFetchRegisters));
+    if constexpr (S::kMovesRegisters) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::kFetchRegisters));
     if (threadIdx.x < kWarpSize) {
       fetch<S>(params, ring, rank, walk);
       __syncwarp();
     }
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::kWorkRegisters));
+    if constexpr (S::kMovesRegisters) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::kWorkRegisters));
     work<S, kF32>(params, ring, group - 1, rank, walk);
   }
   // A block whose neighbour may still write to it or arrive at its barriers must stay.

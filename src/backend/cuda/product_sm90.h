@@ -15,7 +15,7 @@ enum class Follow { store, add, swiglu, gelu_erf, gelu_tanh };
 // Where blocks that share a tile hand their sums over; for one launch at a time.
 struct Handover {
   static constexpr int kMostBlocks = 132;  // on a GPU with more multiprocessors none is shared
-  static constexpr std::size_t kSums = std::size_t{kMostBlocks} * 192 * 192, kMarks = 512;
+  static constexpr std::size_t kSums = std::size_t{kMostBlocks} * 256 * 192, kMarks = 512;
   float* sums = nullptr;      // [kSums], or none: then no tile is shared
   unsigned* marks = nullptr;  // [kMarks], zero at first
   unsigned launch = 0;        // another one each time, not zero

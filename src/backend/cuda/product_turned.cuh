@@ -91,28 +91,54 @@ struct Turned {
       rows[e] = place.owns_row(params.rows, r) ? r : -1;
     }
   }
-  // Their places among the precise ones, or -1.
-  __device__ void places_of(int block, int (&places)[2]) const {
-    int rows[2];
-    rows_of(block, rows);
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      places[e] = rows[e] < 0 || params.places == nullptr ? rows[e] : params.places[rows[e]];
+  // The places of the tile's rows among the precise ones, or -1, looked up by a warp's lanes together: row 32 i + l is
+  // lane l's. So whole blocks of rows that are not precise are passed over.
+  struct Places {
+    static constexpr int kWords = (S::kColumns + 31) / 32;
+    int own[kWords];
+    std::uint32_t precise[kWords];  // a bit a row
+    __device__ bool has_block(int block) const { return (precise[block / 4] >> (block % 4 * 8) & 0xffU) != 0; }
+    // Of the lane's row `second` in a block; by all lanes.
+    __device__ int of(int block, int second) const {
+      return __shfl_sync(0xffffffffU, own[block / 4], block % 4 * 8 + static_cast<int>(threadIdx.x % 4) * 2 + second);
     }
+  };
+  __device__ Places places() const {
+    Places found;
+    const int lane = static_cast<int>(threadIdx.x % kWarpSize);
+#pragma unroll
+    for (int i = 0; i < Places::kWords; ++i) {
+      const int r = place.from_row + i * 32 + lane;
+      const bool owns = i * 32 + lane < S::kColumns && place.owns_row(params.rows, r);
+      found.own[i] = !owns ? -1 : params.places == nullptr ? r : params.places[r];
+      found.precise[i] = __ballot_sync(0xffffffffU, found.own[i] >= 0);
+    }
+    return found;
   }
-  __device__ void add_low_sums(float (&sum)[S::kColumns / 2]) const {
+  // Four blocks' words are asked for together.
+  __device__ void add_low_sums(const Places& places, float (&sum)[S::kColumns / 2]) const {
     constexpr float kUnit = 1.0F / kRemainderScale;
+    const bool owns = owns_column(params.columns);
 #pragma unroll
-    for (int b = 0; b < kBlocks; ++b) {
-      int places[2];
-      places_of(b, places);
+    for (int first = 0; first < kBlocks; first += 4) {
+      if (places.precise[first / 4] == 0) continue;
+      constexpr int kWords = 16;
+      __half low[kWords];
+      bool joins[kWords / 2];
 #pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        if (places[e] < 0 || !owns_column(params.columns)) continue;
-        const __half* low = params.low_sums + std::int64_t{places[e]} * 2 * params.columns + column;
-        float &gate = sum[4 * b + e], &up = sum[4 * b + 2 + e];
-        gate = __fmaf_rn(__half2float(low[0]), kUnit, gate);
-        up = __fmaf_rn(__half2float(low[params.columns]), kUnit, up);
+      for (int i = 0; i < kWords / 2 && first + i / 2 < kBlocks; ++i) {
+        const int from = places.of(first + i / 2, i % 2);
+        joins[i] = from >= 0 && owns;
+        const __half* at = params.low_sums + std::int64_t{max(from, 0)} * 2 * params.columns + column;
+        low[2 * i] = joins[i] ? at[0] : __half{};
+        low[2 * i + 1] = joins[i] ? at[params.columns] : __half{};
+      }
+#pragma unroll
+      for (int i = 0; i < kWords / 2 && first + i / 2 < kBlocks; ++i) {
+        if (!joins[i]) continue;
+        float &gate = sum[4 * (first + i / 2) + i % 2], &up = sum[4 * (first + i / 2) + 2 + i % 2];
+        gate = __fmaf_rn(__half2float(low[2 * i]), kUnit, gate);
+        up = __fmaf_rn(__half2float(low[2 * i + 1]), kUnit, up);
       }
     }
   }
@@ -128,7 +154,11 @@ struct Turned {
         sum[i + 3] = second;
       }
     }
-    if (params.low_sums != nullptr) add_low_sums(sum);
+    Places precise;
+    if (params.low_sums != nullptr) {
+      precise = places();
+      add_low_sums(precise, sum);
+    }
 #pragma unroll
     for (int b = 0; b < kBlocks; ++b) {
       int rows[2];
@@ -140,13 +170,13 @@ struct Turned {
     if (params.low_sums == nullptr) return;
 #pragma unroll
     for (int b = 0; b < kBlocks; ++b) {
-      int places[2];
-      places_of(b, places);
+      if (!precise.has_block(b)) continue;
+      const int to[2] = {precise.of(b, 0), precise.of(b, 1)};
 #pragma unroll
       for (int i = 4 * b; i < 4 * b + 2; ++i) {
         sum[i] = (sum[i] - __half2float(__float2half_rn(sum[i]))) * kRemainderScale;
       }
-      store_words(params.remainder, params.columns, places, sum[4 * b], sum[4 * b + 1]);
+      store_words(params.remainder, params.columns, to, sum[4 * b], sum[4 * b + 1]);
     }
   }
 };

@@ -19,10 +19,12 @@ __device__ void low_product_step(float (&sum)[kCount], std::uint32_t a, std::uin
 // of n sums, CLEF_SUMS_n the sums.
 #define CLEF_FOUR(i) "+f"(sum[i]), "+f"(sum[i + 1]), "+f"(sum[i + 2]), "+f"(sum[i + 3])
 #define CLEF_SIXTEEN(i) CLEF_FOUR(i), CLEF_FOUR(i + 4), CLEF_FOUR(i + 8), CLEF_FOUR(i + 12)
-#define CLEF_NAMES_32                                                    \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15" \
+#define CLEF_NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define CLEF_SUMS_16 CLEF_SIXTEEN(0)
+#define CLEF_NAMES_32 \
+  CLEF_NAMES_16       \
   ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define CLEF_SUMS_32 CLEF_SIXTEEN(0), CLEF_SIXTEEN(16)
+#define CLEF_SUMS_32 CLEF_SUMS_16, CLEF_SIXTEEN(16)
 #define CLEF_NAMES_40 \
   CLEF_NAMES_32       \
   ", %32, %33, %34, %35, %36, %37, %38, %39"
@@ -81,6 +83,7 @@ __device__ void low_product_step(float (&sum)[kCount], std::uint32_t a, std::uin
   CLEF_STEP(product_step, count, "m64n" #columns "k16.f32.f16.f16", ", 0, 0", a_at, b_at, if_at) \
   CLEF_STEP(low_product_step, count, "m64n" #columns "k32.f32.e4m3.e4m3", "", a_at, b_at, if_at)
 
+CLEF_STEPS(16, 32, 16, 17, 18)
 CLEF_STEPS(32, 64, 32, 33, 34)
 CLEF_STEPS(40, 80, 40, 41, 42)
 CLEF_STEPS(44, 88, 44, 45, 46)
@@ -120,6 +123,8 @@ CLEF_STEPS(128, 256, 128, 129, 130)
 #undef CLEF_NAMES_40
 #undef CLEF_SUMS_32
 #undef CLEF_NAMES_32
+#undef CLEF_SUMS_16
+#undef CLEF_NAMES_16
 #undef CLEF_SIXTEEN
 #undef CLEF_FOUR
 
