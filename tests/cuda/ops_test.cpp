@@ -113,6 +113,17 @@ std::string name_of(const Size& s) {
 // Of rows of questions or options: f32 throughout.
 void add_item_products(std::vector<OpCase>& cases, const Size& s) {
   const std::string size = name_of(s);
+  cases.push_back({"projections of items " + size,
+                   [s](OpMaker& m) -> Op {
+                     return Projections{.y = m.empty(s.rows, 3 * s.n),
+                                        .x = m.random(s.rows, s.k),
+                                        .first = m.random_bf16(s.n, s.k),
+                                        .second = m.random_bf16(s.n, s.k),
+                                        .third = m.random_bf16(s.n, s.k),
+                                        .bias = m.random(1, 3 * s.n),
+                                        .items = true};
+                   },
+                   false});
   cases.push_back({"linear of items " + size,
                    [s](OpMaker& m) -> Op {
                      return Linear{.y = m.empty(s.rows, s.n),
