@@ -1,8 +1,9 @@
 // The product of few f32 rows (questions and options) with a weight.
-// Arithmetic: f32; a lane takes eight features of every 256, ascending, then a butterfly over the warp.
-// Schedule:   a block takes up to eight rows, whose features come into shared memory in chunks; a warp takes one column
-//             where rows are few, so that many multiprocessors read, and up to eight where they are many, so that what
-//             it reads of the rows serves them all.
+// Arithmetic: f32; a lane takes eight features of every 256, ascending, then a butterfly over the warp. Both schedules
+//             give the same bits.
+// Schedule:   up to eight rows: a block takes them into shared memory and a warp a column at a time, in little code,
+//             which is fetched once for each multiprocessor and used once. More: a block takes eight rows, whose
+//             features come in chunks, and a warp up to eight columns, so that what it reads of the rows serves all.
 // Bound:      few rows: reading the weights, which starts before the kernel ahead has ended; many: f32 arithmetic.
 #include "backend/cuda/few_rows.h"
 
@@ -22,14 +23,14 @@ constexpr int kWord = 8;          // features: halves in 16 bytes
 constexpr int kChunkWords = 128;  // of a row: a thread copies a half of one, four floats
 constexpr int kLaneWords = kChunkWords / kWarp;
 constexpr int kHalfStride = kChunkWords + 4;  // neighbours that copy either half of a word meet other banks
-constexpr unsigned kFewestBlocks = 128;       // that keep a large GPU's multiprocessors busy
+constexpr unsigned kFewestBlocks = 64;        // of many rows: fewer leave multiprocessors without work
 static_assert(2 * kChunkWords == kThreads);
 
-// How a kernel is made: rows a block, columns a warp, words of each column that a lane has on their way, chunks in
+// How the kernel of many rows is made: columns a warp, words of each column that a lane has on their way, chunks in
 // shared memory, blocks a multiprocessor.
-template <int rows, int columns, int ahead, int stages, int blocks>
+template <int columns, int ahead, int stages, int blocks>
 struct Shape {
-  static constexpr int kRows = rows, kColumns = columns, kAhead = ahead, kStages = stages, kBlocks = blocks;
+  static constexpr int kRows = kMostRows, kColumns = columns, kAhead = ahead, kStages = stages, kBlocks = blocks;
   static constexpr int kUnrolledWords = std::min(kAhead, kLaneWords);
   static constexpr int kChunkBytes = kRows * 2 * kHalfStride * static_cast<int>(sizeof(float4));
   static constexpr int kUnrolledChunks = std::max(kAhead / kLaneWords, 1);  // so that a word's register is known
@@ -74,8 +75,71 @@ __device__ void share_out_sums(float (&values)[kCount], int lane) {
   }
 }
 
+__device__ void prefetch_to_cache(const void* global) { asm volatile("prefetch.global.L2 [%0];" ::"l"(global)); }
+
+__global__ void __launch_bounds__(kThreads) few_rows(const FewRowsArgs args) {
+  let_next_start();
+  extern __shared__ float4 memory[];
+  const int words = static_cast<int>(args.depth / kWord), rows = static_cast<int>(args.rows);
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.x) * kWarps + warp;
+  // Weights are written by no kernel.
+  if (first_column < args.columns) {
+    const uint4* w = reinterpret_cast<const uint4*>(args.w + first_column * args.depth);
+    for (int word = lane; word < words; word += kWarp) prefetch_to_cache(w + word);
+  }
+  wait_for_inputs();
+  // Words of a row lie as [half of the word][word], so that neighbouring lanes read neighbouring memory.
+  for (int i = threadIdx.x; i < rows * words * 2; i += kThreads) {
+    const int row = i / (words * 2), part = i % (words * 2);
+    const float4 value = *reinterpret_cast<const float4*>(args.x + row * args.x_stride + part * 4);
+    memory[(row * 2 + part % 2) * words + part / 2] = value;
+  }
+  __syncthreads();
+  for (std::int64_t column = first_column; column < args.columns;
+       column += static_cast<std::int64_t>(gridDim.x) * kWarps) {
+    const uint4* w = reinterpret_cast<const uint4*>(args.w + column * args.depth);
+    float sums[kMostRows] = {};
+    for (int word = lane; word < words; word += kWarp) {
+      const uint4 bits = w[word];
+      float values[kWord];
+      const unsigned parts[4] = {bits.x, bits.y, bits.z, bits.w};
+#pragma unroll
+      for (int p = 0; p < 4; ++p) {
+        const float2 pair = __half22float2(*reinterpret_cast<const __half2*>(&parts[p]));
+        values[2 * p] = pair.x;
+        values[2 * p + 1] = pair.y;
+      }
+#pragma unroll
+      for (int r = 0; r < kMostRows; ++r) {
+        if (r >= rows) break;
+        const float4 a = memory[r * 2 * words + word], b = memory[(r * 2 + 1) * words + word];
+        float sum = sums[r];
+        sum = fmaf(a.x, values[0], sum);
+        sum = fmaf(a.y, values[1], sum);
+        sum = fmaf(a.z, values[2], sum);
+        sum = fmaf(a.w, values[3], sum);
+        sum = fmaf(b.x, values[4], sum);
+        sum = fmaf(b.y, values[5], sum);
+        sum = fmaf(b.z, values[6], sum);
+        sums[r] = fmaf(b.w, values[7], sum);
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < kMostRows; ++r) {
+      if (r >= rows) break;
+      float value = warp_sum(sums[r]) * args.alpha;
+      if (lane != 0) continue;
+      float* y = args.y + r * args.y_stride + column;
+      if (args.follow == Follow::add) value += *y;
+      if (args.bias != nullptr) value += args.bias[column];
+      *y = follow(value, args.follow);
+    }
+  }
+}
+
 template <typename Shape>
-__global__ void __launch_bounds__(kThreads, Shape::kBlocks) few_rows(const FewRowsArgs args) {
+__global__ void __launch_bounds__(kThreads, Shape::kBlocks) many_rows(const FewRowsArgs args) {
   constexpr int kRows = Shape::kRows, kColumns = Shape::kColumns, kAhead = Shape::kAhead, kStages = Shape::kStages;
   constexpr int kUnrolledChunks = Shape::kUnrolledChunks;
   let_next_start();
@@ -200,31 +264,35 @@ cudaError_t launch(const FewRowsArgs& args, cudaStream_t stream) {
   const std::int64_t chunks = (args.depth + kChunkWords * kWord - 1) / (kChunkWords * kWord);
   const int bytes = static_cast<int>(std::min<std::int64_t>(chunks, Shape::kStages)) * Shape::kChunkBytes;
   if (const cudaError_t error =
-          cudaFuncSetAttribute(few_rows<Shape>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+          cudaFuncSetAttribute(many_rows<Shape>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
       error != cudaSuccess) {
     return error;
   }
   const dim3 grid(blocks(args.columns, kWarps * Shape::kColumns), blocks(args.rows, Shape::kRows));
-  return Launch(grid, kThreads, static_cast<std::size_t>(bytes), stream).run(few_rows<Shape>, args);
+  return Launch(grid, kThreads, static_cast<std::size_t>(bytes), stream).run(many_rows<Shape>, args);
 }
 
-// As many columns a warp as leave enough blocks. A lane with one column has on their way all the 16 words that depth
-// 4,096 gives it; with more columns the registers hold fewer words of each. With eight columns a multiprocessor's
-// registers hold one block; all others leave room for a second one, which may be the next kernel's.
-template <int kRows>
-cudaError_t launch_columns(const FewRowsArgs& args, cudaStream_t stream) {
+// As many columns a warp as leave enough blocks. With eight columns a multiprocessor's registers hold one block; all
+// others leave room for a second one, which may be the next kernel's.
+cudaError_t launch_many(const FewRowsArgs& args, cudaStream_t stream) {
   const auto num_blocks = [&](int columns) {
-    return blocks(args.columns, kWarps * columns) * blocks(args.rows, kRows);
+    return blocks(args.columns, kWarps * columns) * blocks(args.rows, kMostRows);
   };
-  if constexpr (kRows == kMostRows) {
-    if (num_blocks(8) >= kFewestBlocks) return launch<Shape<kRows, 8, 1, 3, 1>>(args, stream);
-    if (num_blocks(4) >= kFewestBlocks) return launch<Shape<kRows, 4, 2, 3, 2>>(args, stream);
-    if (num_blocks(2) >= kFewestBlocks) return launch<Shape<kRows, 2, 4, 3, 2>>(args, stream);
-    return launch<Shape<kRows, 1, 8, 3, 2>>(args, stream);
-  } else {
-    if (num_blocks(2) >= kFewestBlocks) return launch<Shape<kRows, 2, 4, 4, 2>>(args, stream);
-    return launch<Shape<kRows, 1, 16, 4, 2>>(args, stream);
+  if (num_blocks(8) >= kFewestBlocks) return launch<Shape<8, 1, 3, 1>>(args, stream);
+  if (num_blocks(4) >= kFewestBlocks) return launch<Shape<4, 2, 3, 2>>(args, stream);
+  if (num_blocks(2) >= kFewestBlocks) return launch<Shape<2, 4, 3, 2>>(args, stream);
+  return launch<Shape<1, 8, 3, 2>>(args, stream);
+}
+
+cudaError_t launch_few(const FewRowsArgs& args, cudaStream_t stream) {
+  constexpr unsigned kMostBlocks = 264;
+  const auto bytes = static_cast<int>(static_cast<std::size_t>(kMostRows * args.depth) * sizeof(float));
+  if (const cudaError_t error = cudaFuncSetAttribute(few_rows, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+      error != cudaSuccess) {
+    return error;
   }
+  const unsigned column_blocks = std::min(blocks(args.columns, kWarps), kMostBlocks);
+  return Launch(column_blocks, kThreads, static_cast<std::size_t>(bytes), stream).run(few_rows, args);
 }
 
 }  // namespace
@@ -235,10 +303,7 @@ cudaError_t launch_few_rows(const FewRowsArgs& args, cudaStream_t stream) {
       args.follow == Follow::swiglu) {
     return cudaErrorInvalidValue;
   }
-  if (args.rows == 1) return launch_columns<1>(args, stream);
-  if (args.rows == 2) return launch_columns<2>(args, stream);
-  if (args.rows <= 4) return launch_columns<4>(args, stream);
-  return launch_columns<kMostRows>(args, stream);
+  return args.rows <= kMostRows ? launch_few(args, stream) : launch_many(args, stream);
 }
 
 }  // namespace clef::cuda
