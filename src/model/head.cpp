@@ -20,9 +20,8 @@ void each_matrix(HeadScratch& s, const HeadConfig& config, const Batch& batch, T
     take(*t, batch.options, config.width);
   take(s.options_inner, batch.options, config.feedforward);
   take(s.features, batch.options, 4 * config.width);
-  for (Tensor* t : {&s.fields, &s.fields_normed, &s.fields_q, &s.fields_k, &s.fields_v, &s.fields_mixed}) {
-    take(*t, batch.questions, config.width);
-  }
+  for (Tensor* t : {&s.fields, &s.fields_normed, &s.fields_mixed}) take(*t, batch.questions, config.width);
+  take(s.fields_qkv, batch.questions, 3 * config.width);
   take(s.fields_inner, batch.questions, config.feedforward);
   take(s.residual, batch.options, 1);
   take(s.logits, batch.options, 1);
@@ -63,6 +62,9 @@ HeadScratch HeadScratch::take(const HeadConfig& config, const Batch& batch, Aren
               [&](Tensor& tensor, std::int64_t rows, std::int64_t cols) { tensor = arena.take(rows, cols); });
   s.keys = s.keys_values.col_range(0, config.width);
   s.values = s.keys_values.col_range(config.width, config.width);
+  s.fields_q = s.fields_qkv.col_range(0, config.width);
+  s.fields_k = s.fields_qkv.col_range(config.width, config.width);
+  s.fields_v = s.fields_qkv.col_range(2 * config.width, config.width);
   return s;
 }
 
@@ -72,9 +74,11 @@ Result<Head::Multihead> Head::load_multihead(const MultiheadWeights& weights, We
   attention.k = TRY(loader.linear(weights.k));
   attention.v = TRY(loader.linear(weights.v));
   attention.out = TRY(loader.linear(weights.out));
-  std::vector<float> bias = weights.k.bias;
-  bias.insert(bias.end(), weights.v.bias.begin(), weights.v.bias.end());
-  attention.kv_bias = TRY(loader.vector(bias));
+  std::vector<float> bias = weights.q.bias;
+  for (const LinearWeights* from : {&weights.k, &weights.v}) {
+    bias.insert(bias.end(), from->bias.begin(), from->bias.end());
+  }
+  attention.qkv_bias = TRY(loader.vector(bias));
   return attention;
 }
 
@@ -129,7 +133,16 @@ Projections Head::keys_and_values(const Tensor& y, const Tensor& x, const Multih
           .first = attention.k.weight,
           .second = attention.v.weight,
           .third = {},
-          .bias = attention.kv_bias};
+          .bias = attention.qkv_bias.col_range(attention.q.weight.rows, y.cols)};
+}
+Projections Head::item_queries_keys_values(const Tensor& y, const Tensor& x, const Multihead& attention) {
+  return {.y = y,
+          .x = x,
+          .first = attention.q.weight,
+          .second = attention.k.weight,
+          .third = attention.v.weight,
+          .bias = attention.qkv_bias,
+          .items = true};
 }
 
 void Head::forward(const EvidenceLayer& layer, Pass& pass, const Batch& batch, const HeadScratch& s) const {
@@ -152,9 +165,7 @@ void Head::forward(const EvidenceLayer& layer, Pass& pass, const Batch& batch, c
 
 void Head::forward(const FieldLayer& layer, Pass& pass, const Batch& batch, const HeadScratch& s) const {
   pass.run(layer_norm(s.fields_normed, s.fields, layer.norm1));
-  pass.run(item_linear(s.fields_q, s.fields_normed, layer.self_attn.q));
-  pass.run(item_linear(s.fields_k, s.fields_normed, layer.self_attn.k));
-  pass.run(item_linear(s.fields_v, s.fields_normed, layer.self_attn.v));
+  pass.run(item_queries_keys_values(s.fields_qkv, s.fields_normed, layer.self_attn));
   pass.run(CrossAttention{.y = s.fields_mixed,
                           .q = s.fields_q,
                           .k = s.fields_k,

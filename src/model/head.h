@@ -28,9 +28,11 @@ struct HeadScratch {
   Tensor options_normed, options_q, options_mixed;  // [options, width]
   Tensor options_inner;                             // [options, feedforward]
   Tensor features;                                  // [options, 4 * width]
-  Tensor fields, fields_normed, fields_q, fields_k, fields_v, fields_mixed;  // [questions, width]
-  Tensor fields_inner;                                                       // [questions, feedforward]
-  Tensor residual, logits;                                                   // [options, 1]
+  Tensor fields, fields_normed, fields_mixed;       // [questions, width]
+  Tensor fields_qkv;                                // [questions, 3 * width]
+  Tensor fields_q, fields_k, fields_v;              // its columns
+  Tensor fields_inner;                              // [questions, feedforward]
+  Tensor residual, logits;                          // [options, 1]
 
   static std::size_t bytes(const HeadConfig& config, const Batch& batch);
   static HeadScratch take(const HeadConfig& config, const Batch& batch, Arena& arena);
@@ -46,7 +48,7 @@ class Head {
  private:
   struct Multihead {
     DeviceLinear q, k, v, out;
-    Tensor kv_bias;  // [1, 2 * width], k's and v's
+    Tensor qkv_bias;  // [1, 3 * width], of the three together
   };
   struct EvidenceLayer {
     DeviceNorm query_norm, memory_norm, feedforward_norm;
@@ -60,6 +62,7 @@ class Head {
   };
   static Result<Multihead> load_multihead(const MultiheadWeights& weights, WeightLoader& loader);
   static Projections keys_and_values(const Tensor& y, const Tensor& x, const Multihead& attention);
+  static Projections item_queries_keys_values(const Tensor& y, const Tensor& x, const Multihead& attention);
 
   // options += attention(options, memory); options += feedforward(options)
   void forward(const EvidenceLayer& layer, Pass& pass, const Batch& batch, const HeadScratch& s) const;

@@ -51,7 +51,7 @@ bool valid(const Projections& op) {
   if (!op.y || !side_by_side(op.y, op.x, parts(op)) || !fits_rows(op.precise, op.low, op.x)) return false;
   if (!is_optional_vector(op.bias, op.y.cols)) return false;
   if (!op.gates) return !op.gate_first && !op.gate_second;
-  return !op.bias && op.gates.dtype == DType::f32 && side_by_side(op.gates, op.x, gate_parts(op));
+  return !op.bias && !op.items && op.gates.dtype == DType::f32 && side_by_side(op.gates, op.x, gate_parts(op));
 }
 bool valid(const LinearAdd& op) {
   return op.y.dtype == DType::f32 && fits(op.y, op.x, op.w, op.bias) && fits_rows(op.precise, op.low, op.x);

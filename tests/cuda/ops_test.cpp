@@ -103,12 +103,60 @@ void add_marked_products(std::vector<OpCase>& cases) {
                    }});
 }
 
+struct Size {
+  std::int64_t rows, n, k;
+};
+std::string name_of(const Size& s) {
+  return std::to_string(s.rows) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k);
+}
+
+// Of rows of questions or options: f32 throughout.
+void add_item_products(std::vector<OpCase>& cases, const Size& s) {
+  const std::string size = name_of(s);
+  cases.push_back({"projections of items " + size,
+                   [s](OpMaker& m) -> Op {
+                     return Projections{.y = m.empty(s.rows, 3 * s.n),
+                                        .x = m.random(s.rows, s.k),
+                                        .first = m.random_bf16(s.n, s.k),
+                                        .second = m.random_bf16(s.n, s.k),
+                                        .third = m.random_bf16(s.n, s.k),
+                                        .bias = m.random(1, 3 * s.n),
+                                        .items = true};
+                   },
+                   false});
+  cases.push_back({"linear of items " + size,
+                   [s](OpMaker& m) -> Op {
+                     return Linear{.y = m.empty(s.rows, s.n),
+                                   .x = m.random(s.rows, s.k),
+                                   .w = m.random_bf16(s.n, s.k),
+                                   .bias = m.random(1, s.n),
+                                   .items = true};
+                   },
+                   false});
+  cases.push_back({"linear_add of items " + size,
+                   [s](OpMaker& m) -> Op {
+                     return LinearAdd{.y = m.random(s.rows, s.n),
+                                      .x = m.random(s.rows, s.k),
+                                      .w = m.random_bf16(s.n, s.k),
+                                      .bias = m.random(1, s.n),
+                                      .items = true};
+                   },
+                   false});
+  cases.push_back({"linear_gelu of items " + size,
+                   [s](OpMaker& m) -> Op {
+                     return LinearGelu{.y = m.empty(s.rows, s.n),
+                                       .x = m.random(s.rows, s.k),
+                                       .w = m.random_bf16(s.n, s.k, 0.3F),
+                                       .bias = m.random(1, s.n),
+                                       .gelu = Gelu::erf,
+                                       .items = true};
+                   },
+                   false});
+}
+
 void add_products(std::vector<OpCase>& cases) {
-  struct Size {
-    std::int64_t rows, n, k;
-  };
   for (const Size s : {Size{1, 1, 8}, {3, 33, 264}, {65, 300, 256}, {257, 96, 1000}, {130, 520, 64}}) {
-    const std::string size = std::to_string(s.rows) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k);
+    const std::string size = name_of(s);
     cases.push_back({"linear " + size, [s](OpMaker& m) -> Op {
                        return Linear{.y = m.empty_activation(s.rows, s.n),
                                      .x = m.random_activation(s.rows, s.k),
@@ -143,36 +191,10 @@ void add_products(std::vector<OpCase>& cases) {
                                .gelu = gelu};
            }});
     }
-    // Rows of questions or options: f32 throughout.
-    cases.push_back({"linear of items " + size,
-                     [s](OpMaker& m) -> Op {
-                       return Linear{.y = m.empty(s.rows, s.n),
-                                     .x = m.random(s.rows, s.k),
-                                     .w = m.random_bf16(s.n, s.k),
-                                     .bias = m.random(1, s.n),
-                                     .items = true};
-                     },
-                     false});
-    cases.push_back({"linear_add of items " + size,
-                     [s](OpMaker& m) -> Op {
-                       return LinearAdd{.y = m.random(s.rows, s.n),
-                                        .x = m.random(s.rows, s.k),
-                                        .w = m.random_bf16(s.n, s.k),
-                                        .bias = m.random(1, s.n),
-                                        .items = true};
-                     },
-                     false});
-    cases.push_back({"linear_gelu of items " + size,
-                     [s](OpMaker& m) -> Op {
-                       return LinearGelu{.y = m.empty(s.rows, s.n),
-                                         .x = m.random(s.rows, s.k),
-                                         .w = m.random_bf16(s.n, s.k, 0.3F),
-                                         .bias = m.random(1, s.n),
-                                         .gelu = Gelu::erf,
-                                         .items = true};
-                     },
-                     false});
+    add_item_products(cases, s);
   }
+  // Several columns a warp: with few rows, with many; and rows longer than shared memory takes at once.
+  for (const Size s : {Size{2, 40, 5128}, {3, 4100, 264}, {6, 36, 1032}, {40, 1000, 1032}}) add_item_products(cases, s);
   for (const bool has_third : {false, true}) {
     cases.push_back({has_third ? "projections, three" : "projections, two", [has_third](OpMaker& m) -> Op {
                        const std::int64_t third = has_third ? 64 : 0;
@@ -290,6 +312,27 @@ void add_mixers(std::vector<OpCase>& cases) {
                                              .head_dim = d};
                      },
                      false});
+  }
+  struct Keys {
+    std::string name;
+    std::vector<std::int32_t> ends;
+  };
+  // With one part of keys a segment there is nothing to merge; with more keys in all, for some segments.
+  for (const Keys& keys : {Keys{"few keys", {0, 1, 33, 64}}, {"one part and several", {0, 64, 129, 400}}}) {
+    for (const std::int64_t d : {64, 128, 256}) {
+      cases.push_back({"cross_attention of " + keys.name + ", heads of " + std::to_string(d),
+                       [d, ends = keys.ends](OpMaker& m) -> Op {
+                         const Tensor kv = m.random(ends.back(), 4 * d, 3);
+                         return CrossAttention{.y = m.empty(15, 2 * d),
+                                               .q = m.random(15, 2 * d, 3),
+                                               .k = kv.col_range(0, 2 * d),
+                                               .v = kv.col_range(2 * d, 2 * d),
+                                               .cu_queries = m.ints({0, 3, 5, 15}),
+                                               .cu_keys = m.ints(ends),
+                                               .head_dim = d};
+                       },
+                       false});
+    }
   }
   cases.push_back({"short_conv", [](OpMaker& m) -> Op {
                      return ShortConv{.q = m.empty_activation(90, 2 * 128),

@@ -22,7 +22,8 @@ struct AttentionF32Args {
   bool causal;
   float* partials = nullptr;  // attention_f32_partials(args) of them, or null where that is 0
 };
-// The floats beside the operands: 0 for causal or gated attention, which takes the keys in one go.
+// The floats beside the operands: 0 where there is nothing to merge, which is causal or gated attention, whose keys are
+// taken in one go, and attention to so few keys that no segment has two parts.
 std::int64_t attention_f32_partials(const AttentionF32Args& args);
 cudaError_t launch_attention_f32(const AttentionF32Args& args, cudaStream_t stream);
 

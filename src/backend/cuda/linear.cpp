@@ -132,20 +132,23 @@ void run_hopper(ProductOp op, Context& context) {
 }
 
 void run_few(const ProductOp& op, Context& context) {
-  const Tensor& w = op.weights[0];
-  context.check(launch_few_rows({.y = reinterpret_cast<float*>(op.y.address()),
-                                 .y_stride = op.y.stride,
-                                 .x = floats(op.x),
-                                 .x_stride = op.x.stride,
-                                 .w = reinterpret_cast<const __half*>(w.address()),
-                                 .bias = floats(op.bias),
-                                 .rows = op.y.rows,
-                                 .columns = op.y.cols,
-                                 .depth = op.x.cols,
-                                 .alpha = scale_of(w),
-                                 .follow = op.follow},
-                                context.stream),
-                "a product of few rows");
+  std::int64_t column = 0;
+  for (const Tensor& w : joined(op.weights)) {
+    context.check(launch_few_rows({.y = reinterpret_cast<float*>(op.y.address()) + column,
+                                   .y_stride = op.y.stride,
+                                   .x = floats(op.x),
+                                   .x_stride = op.x.stride,
+                                   .w = reinterpret_cast<const __half*>(w.address()),
+                                   .bias = op.bias ? floats(op.bias) + column : nullptr,
+                                   .rows = op.y.rows,
+                                   .columns = w.rows,
+                                   .depth = op.x.cols,
+                                   .alpha = scale_of(w),
+                                   .follow = op.follow},
+                                  context.stream),
+                  "a product of few rows");
+    column += w.rows;
+  }
 }
 
 // Whoever gives inputs a low part has asked has_low_parts(), and told adopt_low() of the weights.
@@ -212,7 +215,13 @@ void run(const Linear& op, Context& context) {
   run_product({.y = op.y, .x = op.x, .weights = {op.w}, .bias = op.bias, .few = op.items}, context);
 }
 void run(const Projections& op, Context& context) {
-  ProductOp product{.y = op.y, .x = op.x, .weights = parts(op), .bias = op.bias, .precise = op.precise, .low = op.low};
+  ProductOp product{.y = op.y,
+                    .x = op.x,
+                    .weights = parts(op),
+                    .bias = op.bias,
+                    .precise = op.precise,
+                    .low = op.low,
+                    .few = op.items};
   if (context.is_hopper) {
     product.gates = op.gates;
     product.gate_weights = gate_parts(op);

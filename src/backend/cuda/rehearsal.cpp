@@ -45,7 +45,7 @@ class Rehearsal final : public Pass {
   void count(const Linear& op) { product(op.x, op.w.rows, op.items); }
   void count(const LinearAdd& op) { product(read(op), op.w.rows, op.items); }
   void count(const LinearGelu& op) { product(op.x, op.w.rows, op.items); }
-  void count(const Projections& op) { product(read(op), op.y.cols + op.gates.cols, false); }
+  void count(const Projections& op) { product(read(op), op.y.cols + op.gates.cols, op.items); }
   void count(const LinearSwiglu& op) { product(read(op), 2 * op.y.cols, false); }
   void count(const DeltaNet& op) {
     const auto sequences = static_cast<int>(op.cu_seqlens.cols - 1), tokens = static_cast<int>(op.q.rows);
