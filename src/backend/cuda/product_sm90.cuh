@@ -1,13 +1,15 @@
 // The matrix product for Hopper: wgmma fed by the copy engine. What is here is compiled into product_sm90.cu.
 // Arithmetic: FP16 operands, one f32 accumulator an output, depth ascending in steps of 16; padding is zeros. Or E4M3
 //             operands in steps of 32.
-// Schedule:   a block a multiprocessor walks tiles of 128 or 192 rows by 96 to 256 columns, whichever fills the last
-//             round best; or the last two rounds' tiles are shared out evenly. One thread fetches through a ring of
-//             stages, two or three warpgroups multiply, 64 rows each. Blocks of a cluster share what they read: those
+// Schedule:   a block a multiprocessor walks tiles of 128 to 256 rows by 96 to 256 columns (E4M3 also 64 by 32 to
+//             192), whichever fills the last round best and reads least; or the last two rounds' tiles are shared out
+//             evenly. One thread fetches through a ring of stages, one to three warpgroups multiply, 64 rows each or
+//             twice as many. Blocks of a cluster share what they read: those
 //             in one column the weights' tile, those in one row the input's, each fetching a part for all. Tiles that
 //             run together lie in a square of the output, so that the second-level cache serves their rows and columns.
 //             For few rows tiles are turned: 128 or 192 weights by 64 to 192 of the input's rows.
-// Bound:      the tensor cores; for few rows, what the second-level cache can send to the multiprocessors. The thread
+// Bound:      the tensor cores, for many rows at the clock that the card's power allows; for few rows, what the
+// second-level cache can send to the multiprocessors. The thread
 //             that fetches, and the instructions between two steps' products, must stay below a step's time, which of
 //             a small tile is 350 cycles.
 #pragma once
