@@ -39,6 +39,17 @@ class CudaLowPart : public ::testing::Test {
     ASSERT_TRUE(mirror.fetch());
   }
 
+  // What the device says of an op that it refuses.
+  std::string refusal_of(const Op& op) {
+    OpMirror mirror(*device);
+    const auto sent = mirror.send(op, false);
+    if (!sent) return "not sent: " + sent.error().message;
+    const auto pass = device->begin();
+    pass->run(*sent);
+    const Status done = pass->finish();
+    return done ? "" : done.error().message;
+  }
+
   std::unique_ptr<Device> device;
   std::unique_ptr<Device> host = std::move(open_cpu_device({.num_threads = 1, .kernels = "plain"})).value();
   OpMaker maker{*host, DType::f16, 7};
@@ -237,6 +248,26 @@ TEST_F(CudaLowPart, InProducts) {
     };
     expect_products_near(project, *device);
   }
+}
+
+TEST_F(CudaLowPart, IsRefusedByWeightsThatWereNotPrepared) {
+  const Input input = random_input(maker, 20, 64);
+  LinearAdd op{.y = maker.random(20, 32), .x = input.x, .w = maker.random_bf16(32, 64, 0.2F), .bias = {}};
+  EXPECT_EQ(refusal_of(op), "");
+  op.precise = input.precise;
+  op.low = input.low;
+  const std::string refusal = refusal_of(op);
+  EXPECT_NE(refusal.find("a product whose input has a low part"), std::string::npos) << refusal;
+  EXPECT_NE(refusal.find("weights prepared for it"), std::string::npos) << refusal;
+}
+
+TEST_F(CudaLowPart, EmbeddingsComeInEights) {
+  const auto embed = [&](std::int64_t columns) {
+    return Embed{.y = maker.empty(3, columns), .ids = maker.ints({1, 0, 2}), .table = maker.random_bf16(4, columns)};
+  };
+  EXPECT_EQ(refusal_of(embed(24)), "");
+  const std::string refusal = refusal_of(embed(20));
+  EXPECT_NE(refusal.find("embeddings of 20 columns: expected a multiple of 8"), std::string::npos) << refusal;
 }
 
 }  // namespace

@@ -62,7 +62,8 @@ class OpMirror {
  public:
   explicit OpMirror(Device& device) : device_(device) {}
 
-  Result<Op> send(const Op& op) {
+  // `prepares_low`: weights get what inputs with a low part need.
+  Result<Op> send(const Op& op, bool prepares_low = true) {
     Op sent = op;
     Status status;
     const auto move = [&](const Tensor& tensor) {
@@ -76,7 +77,9 @@ class OpMirror {
     };
     std::visit([&](auto& o) { std::apply([&](const auto&... t) { (move(t), ...); }, o.tensors()); }, sent);
     if (!status) return std::move(status).error();
-    for (const Tensor& weight : weights_) TRY(device_.adopt_low(weight));
+    if (prepares_low) {
+      for (const Tensor& weight : weights_) TRY(device_.adopt_low(weight));
+    }
     weights_.clear();
     return sent;
   }
