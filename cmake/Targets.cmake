@@ -59,7 +59,7 @@ endfunction()
 
 # clef_tests(text DEPS ... LABEL unit): all of tests/text/*_test.cpp as the program test_text.
 function(clef_tests folder)
-  cmake_parse_arguments(ARG "" "LABEL" "DEPS;FIXTURES" ${ARGN})
+  cmake_parse_arguments(ARG "" "LABEL;LOCK" "DEPS;FIXTURES" ${ARGN})
   string(REPLACE "/" "_" name ${folder})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${folder}/*_test.cpp)
   if(NOT sources)
@@ -71,5 +71,5 @@ function(clef_tests folder)
   target_compile_options(test_${name} PRIVATE ${CLEF_QUICK_COMPILE})
   set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   gtest_discover_tests(test_${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-    PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 900)
+    PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 900 RESOURCE_LOCK "${ARG_LOCK}")
 endfunction()
