@@ -419,6 +419,18 @@ TEST(CudaProduct, TilesSuitTheNumberOfRows) {
   EXPECT_TRUE(tile.turned);
   EXPECT_EQ(tile.rows, 88);
   EXPECT_EQ(tile.cluster_rows, 2);
+  // Of many rows tiles are large, or blocks share what they read.
+  for (args.rows = 4096; args.rows < 70000; args.rows += args.rows / 3) {
+    const cuda::ProductTile large = cuda::chosen_tile(args);
+    EXPECT_TRUE(large.rows == 256 || large.cluster_rows * large.cluster_columns > 1) << args.rows << " rows";
+  }
+  // 64 rows of low parts are read by as many multiprocessors as there can be.
+  args.rows = 64;
+  args.is_e4m3 = true;
+  const cuda::ProductTile low = cuda::chosen_tile(args);
+  EXPECT_EQ(low.rows, 64);
+  EXPECT_EQ(low.columns, 32);
+  EXPECT_FALSE(low.turned);
 }
 
 TEST(CudaProduct, AgreesWithDoubleAndWithItself) {

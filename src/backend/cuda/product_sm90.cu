@@ -9,43 +9,50 @@
 namespace clef::cuda {
 namespace {
 
-// A warpgroup has 128 rows.
-template <int kColumns>
-cudaError_t launch_stacked(const ProductArgs& args, Params& params, ProductTile tile, cudaStream_t stream) {
-  if (args.is_e4m3) return cudaErrorInvalidValue;
-  if (args.follow == Follow::swiglu) {
-    if constexpr (kColumns / 2 % 32 == 0) {
-      if (!args.y_is_f32) return launch<Shape<kColumns, true, 2, false, false, 2>, false>(args, params, tile, stream);
+// A tile of so many warpgroups, each of which has `stack` blocks of 64 rows, by so many columns.
+template <int columns, int workers, int stack = 1>
+struct Of {
+  static constexpr int kColumns = columns, kRows = 64 * workers * stack;
+  // What it is compiled for. Elsewhere it is never the best: one warpgroup is for the low parts of few rows.
+  static constexpr bool kIsLow = workers == 1;
+  static constexpr bool kOfE4m3 = stack == 1, kOfF16 = !kIsLow, kOfPairs = !kIsLow && columns / 2 % 32 == 0;
+  static constexpr bool kOfPairsIntoF32 = kOfPairs && stack == 1;
+
+  static bool can_do(const ProductArgs& args) {
+    if (args.follow == Follow::swiglu) return !args.is_e4m3 && (args.y_is_f32 ? kOfPairsIntoF32 : kOfPairs);
+    return args.is_e4m3 ? kOfE4m3 : kOfF16;
+  }
+  template <bool kPair, bool kIsE4m3, bool kF32>
+  static cudaError_t start(const ProductArgs& args, Params& params, ProductTile tile, cudaStream_t stream) {
+    return launch<Shape<columns, kPair, workers, kIsE4m3, false, stack>, kF32>(args, params, tile, stream);
+  }
+  static cudaError_t start(const ProductArgs& args, Params& params, ProductTile tile, cudaStream_t stream) {
+    if (args.follow == Follow::swiglu) {
+      if constexpr (kOfPairsIntoF32) {
+        if (args.y_is_f32) return start<true, false, true>(args, params, tile, stream);
+      }
+      if constexpr (kOfPairs) {
+        if (!args.y_is_f32) return start<true, false, false>(args, params, tile, stream);
+      }
+    } else if (args.is_e4m3) {
+      if constexpr (kOfE4m3) {
+        return args.y_is_f32 ? start<false, true, true>(args, params, tile, stream)
+                             : start<false, true, false>(args, params, tile, stream);
+      }
+    } else if constexpr (kOfF16) {
+      return args.y_is_f32 ? start<false, false, true>(args, params, tile, stream)
+                           : start<false, false, false>(args, params, tile, stream);
     }
     return cudaErrorInvalidValue;
   }
-  return args.y_is_f32 ? launch<Shape<kColumns, false, 2, false, false, 2>, true>(args, params, tile, stream)
-                       : launch<Shape<kColumns, false, 2, false, false, 2>, false>(args, params, tile, stream);
-}
+};
 
-// One warpgroup, for the low parts of few rows.
-template <int kColumns>
-cudaError_t launch_low(const ProductArgs& args, Params& params, ProductTile tile, cudaStream_t stream) {
-  if (!args.is_e4m3) return cudaErrorInvalidValue;
-  return args.y_is_f32 ? launch<Shape<kColumns, false, 1, true>, true>(args, params, tile, stream)
-                       : launch<Shape<kColumns, false, 1, true>, false>(args, params, tile, stream);
-}
-
-template <int kColumns, int kWorkers>
-cudaError_t launch(const ProductArgs& args, Params& params, ProductTile tile, cudaStream_t stream) {
-  if constexpr (kColumns / 2 % 32 == 0) {
-    if (args.follow == Follow::swiglu) {
-      return args.y_is_f32 ? launch<Shape<kColumns, true, kWorkers>, true>(args, params, tile, stream)
-                           : launch<Shape<kColumns, true, kWorkers>, false>(args, params, tile, stream);
-    }
-  }
-  if (args.follow == Follow::swiglu) return cudaErrorInvalidValue;
-  if (args.is_e4m3) {
-    return args.y_is_f32 ? launch<Shape<kColumns, false, kWorkers, true>, true>(args, params, tile, stream)
-                         : launch<Shape<kColumns, false, kWorkers, true>, false>(args, params, tile, stream);
-  }
-  return args.y_is_f32 ? launch<Shape<kColumns, false, kWorkers>, true>(args, params, tile, stream)
-                       : launch<Shape<kColumns, false, kWorkers>, false>(args, params, tile, stream);
+// All tiles that are not turned. Take is called with one Of after the other until it says true.
+template <typename Take>
+bool some_tile(Take take) {
+  const auto one_of = [&]<typename... Tiles>() { return (take.template operator()<Tiles>() || ...); };
+  return one_of.template operator()<Of<192, 2, 2>, Of<160, 2, 2>, Of<256, 2>, Of<192, 2>, Of<128, 2>, Of<96, 2>,
+                                    Of<192, 3>, Of<160, 3>, Of<128, 3>, Of<192, 1>, Of<96, 1>, Of<64, 1>, Of<32, 1>>();
 }
 
 constexpr std::int64_t kMostTurnedRows = 1024;  // they were measured with few more
@@ -125,21 +132,6 @@ bool are_valid_rows(const ProductArgs& args) {
          on_words(args.remainder);
 }
 
-constexpr ProductTile kShapes[] = {
-    {.rows = 256, .columns = 192}, {.rows = 256, .columns = 160}, {.rows = 128, .columns = 256},
-    {.rows = 128, .columns = 192}, {.rows = 128, .columns = 128}, {.rows = 128, .columns = 96},
-    {.rows = 192, .columns = 192}, {.rows = 192, .columns = 160}, {.rows = 192, .columns = 128},
-    {.rows = 64, .columns = 192},  {.rows = 64, .columns = 96},   {.rows = 64, .columns = 64},
-    {.rows = 64, .columns = 32}};
-
-// Those that are not compiled are never the best.
-bool can_be(const ProductTile& tile, const ProductArgs& args) {
-  const bool swiglu = args.follow == Follow::swiglu;
-  if (tile.rows == 64) return args.is_e4m3;
-  if (tile.rows == 256 && (args.is_e4m3 || (swiglu && args.y_is_f32))) return false;
-  return !swiglu || tile.columns / 2 % 32 == 0;
-}
-
 }  // namespace
 
 cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaStream_t stream) {
@@ -153,54 +145,33 @@ cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaS
   if (args.rows == 0 || args.columns == 0) return cudaSuccess;
   if (tile.turned) return launch_product_turned(args, tile, stream);
   Params params = params_of(args);
-  switch (tile.rows * 1000 + tile.columns) {
-    case 64032:
-      return launch_low<32>(args, params, tile, stream);
-    case 64064:
-      return launch_low<64>(args, params, tile, stream);
-    case 64096:
-      return launch_low<96>(args, params, tile, stream);
-    case 64192:
-      return launch_low<192>(args, params, tile, stream);
-    case 128256:
-      return launch<256, 2>(args, params, tile, stream);
-    case 128192:
-      return launch<192, 2>(args, params, tile, stream);
-    case 128128:
-      return launch<128, 2>(args, params, tile, stream);
-    case 128096:
-      return launch<96, 2>(args, params, tile, stream);
-    case 256192:
-      return launch_stacked<192>(args, params, tile, stream);
-    case 256160:
-      return launch_stacked<160>(args, params, tile, stream);
-    case 192192:
-      return launch<192, 3>(args, params, tile, stream);
-    case 192160:
-      return launch<160, 3>(args, params, tile, stream);
-    case 192128:
-      return launch<128, 3>(args, params, tile, stream);
-    default:
-      return cudaErrorInvalidValue;
-  }
+  cudaError_t status = cudaErrorInvalidValue;
+  some_tile([&]<typename Tile>() {
+    if (tile.rows != Tile::kRows || tile.columns != Tile::kColumns) return false;
+    status = Tile::start(args, params, tile, stream);
+    return true;
+  });
+  return status;
 }
 
 std::vector<ProductTile> product_tiles(const ProductArgs& args) {
   std::vector<ProductTile> tiles;
   if (can_be_turned(args)) tiles = turned_tiles();
-  for (ProductTile tile : kShapes) {
-    if (!can_be(tile, args)) continue;
+  some_tile([&]<typename Tile>() {
+    if (!Tile::can_do(args)) return false;
     for (const int cluster_rows : {1, 2}) {
       for (const int cluster_columns : {1, 2, 4}) {
-        tile.cluster_rows = cluster_rows;
-        tile.cluster_columns = cluster_columns;
         for (const bool shares : {false, true}) {
-          tile.shares = shares;
-          tiles.push_back(tile);
+          tiles.push_back({.rows = Tile::kRows,
+                           .columns = Tile::kColumns,
+                           .cluster_rows = cluster_rows,
+                           .cluster_columns = cluster_columns,
+                           .shares = shares});
         }
       }
     }
-  }
+    return false;
+  });
   return tiles;
 }
 
