@@ -433,6 +433,27 @@ TEST(CudaProduct, TilesSuitTheNumberOfRows) {
   EXPECT_FALSE(low.turned);
 }
 
+// Products that are alike but for one thing, one after the other.
+TEST(CudaProduct, ATileThatIsRememberedIsTheProductsOwn) {
+  alignas(16) static std::byte memory[2][16];
+  static float sums[4];
+  for (int kind = 0; kind < 64; ++kind) {
+    const auto is = [&](int bit) { return (kind >> bit) % 2 != 0; };
+    ProductArgs args;
+    args.x = args.w = args.y = memory[0];
+    args.w_up = memory[1];
+    args.rows = 64;
+    args.columns = is(0) ? 4096 : 4100;
+    args.y_stride = args.columns;
+    args.is_e4m3 = is(1);
+    args.depth = args.x_stride = is(1) ? 12288 : 6144;  // as many steps
+    args.y_is_f32 = is(2);
+    args.follow = is(3) && !is(1) ? Follow::swiglu : is(2) ? Follow::add : is(4) ? Follow::gelu_tanh : Follow::store;
+    args.handover.sums = is(5) ? sums : nullptr;
+    EXPECT_EQ(cuda::remembered_tile(args), cuda::chosen_tile(args)) << kind;
+  }
+}
+
 TEST(CudaProduct, AgreesWithDoubleAndWithItself) {
   SKIP_BECAUSE(no_hopper());
   for (const bool f32 : {false, true}) {

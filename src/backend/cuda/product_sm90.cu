@@ -68,13 +68,14 @@ double larger_of(double x, double y) {
 // bound by the tensor cores, by the instructions between its products, or by what the second-level cache sends to all;
 // the whole by the weights' way from memory.
 double cycles(std::int64_t rows, std::int64_t columns, std::int64_t gate_columns, double steps, double step_bytes,
-              bool pair, bool is_e4m3, const ProductTile& tile) {
+              bool pair, bool gelu, bool is_e4m3, const ProductTile& tile) {
   constexpr double kTensor = 1.2625 / 32, kStepCycles = 191, kStepCyclesOfElement = 0.606 / 64;
   constexpr double kCacheBytes = 8120, kMemoryBytes = 2190;  // in a cycle
   constexpr double kOwnBytes = 62;                           // of one multiprocessor
   // Of weights, which come from memory while inputs of few rows are in the cache already.
   const double weight_cost = rows <= 1024 ? 1.384 : 1;
   constexpr double kTileCycles = 1050, kElementCycles = 0.0586, kPairElementCycles = 0.357;
+  constexpr double kGeluElementCycles = 0.3;                            // of those that a warpgroup has
   constexpr double kTurnedCycles = 0.0568, kTurnedPairCycles = 0.0777;  // more for each element
   constexpr double kHandoverCycles = 12760, kStartCycles = 3290, kClusterStartCycles = 1210;
   constexpr std::int64_t kMostRowsWithPower = 1024;
@@ -93,7 +94,9 @@ double cycles(std::int64_t rows, std::int64_t columns, std::int64_t gate_columns
   step = larger_of(step, static_cast<double>(at_once * cluster) * read / kCacheBytes) * kCoupling[cluster];
   if (is_e4m3) step = larger_of(step, static_cast<double>((tile.rows + tile.columns) * kChunkRowBytes) / kOwnBytes);
   const double turned = tile.turned ? (pair ? kTurnedPairCycles : kTurnedCycles) : 0;
-  const double end = kTileCycles + ((pair ? kPairElementCycles : kElementCycles) + turned) * elements;
+  const int warpgroups = tile.rows == 256 ? 2 : (tile.turned ? tile.columns : tile.rows) / 64;
+  const double end = kTileCycles + ((pair ? kPairElementCycles : kElementCycles) + turned) * elements +
+                     (gelu ? kGeluElementCycles / warpgroups * elements : 0);
   const double rounds = static_cast<double>(div_up(clusters, at_once));
   double all = rounds * (steps * step + end);
   if (tile.shares && clusters % at_once != 0) {
@@ -185,7 +188,7 @@ ProductTile chosen_tile(const ProductArgs& args) {
   for (const ProductTile& tile : product_tiles(args)) {
     if ((tile.shares && args.handover.sums == nullptr) || (tile.turned && args.rows > kMostTurnedRows)) continue;
     const double cost = cycles(args.rows, args.columns, args.gate_columns, static_cast<double>(steps * args.planes),
-                               step_bytes, pair, args.is_e4m3, tile);
+                               step_bytes, pair, args.follow == Follow::gelu_tanh, args.is_e4m3, tile);
     if (cost < least) {
       least = cost;
       best = tile;
@@ -194,23 +197,29 @@ ProductTile chosen_tile(const ProductArgs& args) {
   return best;
 }
 
-// With the tile that is estimated to take the least time. A pass asks for the same few products again and again.
-cudaError_t launch_product_sm90(const ProductArgs& args, cudaStream_t stream) {
+// Everything that chosen_tile() looks at is in the key: a tile of one kind of product may not be there for another.
+ProductTile remembered_tile(const ProductArgs& args) {
   constexpr std::size_t kMostKept = 4096;
   thread_local std::map<std::array<std::int64_t, 7>, ProductTile> kept;
+  const std::int64_t kinds = (can_be_turned(args) ? 1 : 0) + (args.handover.sums == nullptr ? 0 : 2) +
+                             (args.is_e4m3 ? 4 : 0) + (args.y_is_f32 ? 8 : 0);
   const std::array<std::int64_t, 7> key{args.rows,
                                         args.columns,
                                         args.gate_columns,
                                         plane_steps(args),
                                         args.planes,
-                                        static_cast<std::int64_t>(args.follow == Follow::swiglu),
-                                        (can_be_turned(args) ? 1 : 0) + (args.handover.sums == nullptr ? 0 : 2)};
+                                        static_cast<std::int64_t>(args.follow),
+                                        kinds};
   auto found = kept.find(key);
   if (found == kept.end()) {
     if (kept.size() >= kMostKept) kept.clear();
     found = kept.emplace(key, chosen_tile(args)).first;
   }
-  return launch_product_sm90(args, found->second, stream);
+  return found->second;
+}
+
+cudaError_t launch_product_sm90(const ProductArgs& args, cudaStream_t stream) {
+  return launch_product_sm90(args, remembered_tile(args), stream);
 }
 
 }  // namespace clef::cuda

@@ -81,6 +81,7 @@ struct ProductTile {
 };
 std::vector<ProductTile> product_tiles(const ProductArgs& args);  // all that can do it
 ProductTile chosen_tile(const ProductArgs& args);                 // which is estimated to take the least time
+ProductTile remembered_tile(const ProductArgs& args);             // the same, kept for a product that comes again
 // For tests and measurements: with the tile chosen.
 cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaStream_t stream);
 
