@@ -6,10 +6,13 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstddef>
 #include <utility>
 
 namespace clef::cuda {
+
+inline constexpr int kMostDevices = 32;  // of a process
 
 class Launch {
  public:
@@ -41,14 +44,18 @@ class Launch {
   }
 
  private:
-  // Hopper and later can.
+  // Hopper and later can. Asked once a device.
   static bool overlaps() {
-    static const bool can = [] {
-      int device = 0, major = 0;
-      return cudaGetDevice(&device) == cudaSuccess &&
-             cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9;
-    }();
-    return can;
+    enum : signed char { unknown, no, yes };
+    static std::atomic<signed char> known[kMostDevices] = {};
+    int device = 0, major = 0;
+    if (cudaGetDevice(&device) != cudaSuccess || device >= kMostDevices) return false;
+    if (known[device] == unknown) {
+      const bool can =
+          cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9;
+      known[device] = can ? yes : no;
+    }
+    return known[device] == yes;
   }
 
   cudaLaunchConfig_t config_{};

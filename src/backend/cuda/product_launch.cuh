@@ -1,9 +1,11 @@
 // How the product for Hopper is started: its tensor maps and its grid.
 #pragma once
 
+#include <atomic>
 #include <cstdlib>
 #include <type_traits>
 
+#include "backend/cuda/launch.h"
 #include "backend/cuda/product_sm90.cuh"
 #include "backend/cuda/tensor_map.h"
 
@@ -93,19 +95,25 @@ cudaError_t launch(const ProductArgs& args, Params& params, ProductTile tile, cu
   const int cluster = tile.cluster_rows * tile.cluster_columns;
   count_tiles<S>(params);
   const auto kernel = product<S, kF32>;
-  static const cudaError_t opted = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kBytes);
-  if (opted != cudaSuccess) return opted;
   Launch launch(dim3(static_cast<unsigned>(cluster)), dim3(S::kThreads), S::kBytes, stream);
   launch.set_cluster(cluster);
-  // Clusters of four do not fit into every part of the chip: a block more than fit at once would wait for all others.
-  static int most[kMostCluster + 1] = {};
-  if (most[cluster] == 0) {
-    const cudaError_t error = cudaOccupancyMaxActiveClusters(&most[cluster], kernel, &launch.config());
+  int device = 0;
+  if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) return error;
+  if (device >= kMostDevices) return cudaErrorInvalidDevice;
+  // A kernel is told of its shared memory on each device before its first start there.
+  static std::atomic<int> most_of_device[kMostDevices][kMostCluster + 1] = {};
+  std::atomic<int>& most = most_of_device[device][cluster];
+  if (most == 0) {
+    // Clusters of four do not fit into every part of the chip: a block more than fit at once would wait for all others.
+    int fit = 0;
+    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kBytes);
+    if (error == cudaSuccess) error = cudaOccupancyMaxActiveClusters(&fit, kernel, &launch.config());
     if (error != cudaSuccess) return error;
-    if (most[cluster] == 0) return cudaErrorInvalidConfiguration;
+    if (fit == 0) return cudaErrorInvalidConfiguration;
+    most = fit;
   }
   const std::int64_t tiles = std::int64_t{params.row_tiles} * params.column_tiles;
-  const std::int64_t at_once = std::min<std::int64_t>(tiles, most[cluster]);
+  const std::int64_t at_once = std::min<std::int64_t>(tiles, most);
   const bool shares = tile.shares && tiles % at_once != 0 && at_once * cluster <= Handover::kMostBlocks;
   params.whole_rounds = static_cast<int>(shares ? tiles / at_once - 1 : div_up(tiles, at_once));
   launch.config().gridDim = dim3(static_cast<unsigned>(at_once * cluster));
