@@ -9,9 +9,8 @@
 //             run together lie in a square of the output, so that the second-level cache serves their rows and columns.
 //             For few rows tiles are turned: 128 or 192 weights by 64 to 192 of the input's rows.
 // Bound:      the tensor cores, for many rows at the clock that the card's power allows; for few rows, what the
-// second-level cache can send to the multiprocessors. The thread
-//             that fetches, and the instructions between two steps' products, must stay below a step's time, which of
-//             a small tile is 350 cycles.
+//             second-level cache can send to the multiprocessors. The thread that fetches, and the instructions between
+//             two steps' products, must stay below a step's time, which of a small tile is 350 cycles.
 #pragma once
 
 #include "backend/cuda/launch.h"
