@@ -12,12 +12,13 @@ namespace {
 // A tile of so many warpgroups, each of which has `stack` blocks of 64 rows, by so many columns.
 template <int columns, int workers, int stack = 1>
 struct Of {
-  static constexpr int kColumns = columns, kRows = 64 * workers * stack;
+  static constexpr int kColumns = columns, kWarpgroups = workers, kRows = 64 * workers * stack;
   // What it is compiled for. Elsewhere it is never the best: one warpgroup is for the low parts of few rows.
   static constexpr bool kIsLow = workers == 1;
   static constexpr bool kOfE4m3 = stack == 1, kOfF16 = !kIsLow, kOfPairs = !kIsLow && columns / 2 % 32 == 0;
   static constexpr bool kOfPairsIntoF32 = kOfPairs && stack == 1;
 
+  static bool is(const ProductTile& tile) { return !tile.turned && tile.rows == kRows && tile.columns == kColumns; }
   static bool can_do(const ProductArgs& args) {
     if (args.follow == Follow::swiglu) return !args.is_e4m3 && (args.y_is_f32 ? kOfPairsIntoF32 : kOfPairs);
     return args.is_e4m3 ? kOfE4m3 : kOfF16;
@@ -53,6 +54,12 @@ bool some_tile(Take take) {
   const auto one_of = [&]<typename... Tiles>() { return (take.template operator()<Tiles>() || ...); };
   return one_of.template operator()<Of<192, 2, 2>, Of<160, 2, 2>, Of<256, 2>, Of<192, 2>, Of<128, 2>, Of<96, 2>,
                                     Of<192, 3>, Of<160, 3>, Of<128, 3>, Of<192, 1>, Of<96, 1>, Of<64, 1>, Of<32, 1>>();
+}
+
+int warpgroups_of(const ProductTile& tile) {
+  int count = tile.columns / 64;  // of a turned one, 64 weights each
+  some_tile([&]<typename Tile>() { return Tile::is(tile) && (count = Tile::kWarpgroups, true); });
+  return count;
 }
 
 constexpr std::int64_t kMostTurnedRows = 1024;  // they were measured with few more
@@ -94,9 +101,8 @@ double cycles(std::int64_t rows, std::int64_t columns, std::int64_t gate_columns
   step = larger_of(step, static_cast<double>(at_once * cluster) * read / kCacheBytes) * kCoupling[cluster];
   if (is_e4m3) step = larger_of(step, static_cast<double>((tile.rows + tile.columns) * kChunkRowBytes) / kOwnBytes);
   const double turned = tile.turned ? (pair ? kTurnedPairCycles : kTurnedCycles) : 0;
-  const int warpgroups = tile.rows == 256 ? 2 : (tile.turned ? tile.columns : tile.rows) / 64;
   const double end = kTileCycles + ((pair ? kPairElementCycles : kElementCycles) + turned) * elements +
-                     (gelu ? kGeluElementCycles / warpgroups * elements : 0);
+                     (gelu ? kGeluElementCycles / warpgroups_of(tile) * elements : 0);
   const double rounds = static_cast<double>(div_up(clusters, at_once));
   double all = rounds * (steps * step + end);
   if (tile.shares && clusters % at_once != 0) {
@@ -150,7 +156,7 @@ cudaError_t launch_product_sm90(const ProductArgs& args, ProductTile tile, cudaS
   Params params = params_of(args);
   cudaError_t status = cudaErrorInvalidValue;
   some_tile([&]<typename Tile>() {
-    if (tile.rows != Tile::kRows || tile.columns != Tile::kColumns) return false;
+    if (!Tile::is(tile)) return false;
     status = Tile::start(args, params, tile, stream);
     return true;
   });
