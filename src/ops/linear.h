@@ -42,7 +42,7 @@ struct Projections {
   PreciseRows precise = {};              // or none
   LowIn low = {};                        // of x, or none
   In bias = {};                          // [1, y.cols]  f32, or none
-  bool items = false;                    // then without gates
+  bool items = false;                    // not where there are gates
   auto tensors() const {
     return std::tie(y, x, first, second, third, gates, gate_first, gate_second, precise.rows, precise.places,
                     low.values, low.scales, bias);

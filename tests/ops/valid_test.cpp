@@ -76,5 +76,20 @@ TEST_F(Valid, ABiasGoesWithoutGates) {
   EXPECT_FALSE(valid(op));
 }
 
+TEST_F(Valid, ProjectionsOfItemsHaveNoGates) {
+  Projections op{.y = m.empty(kRows, 2 * kWidth),
+                 .x = m.empty(kRows, kDepth),
+                 .first = m.random_bf16(kWidth, kDepth),
+                 .second = m.random_bf16(kWidth, kDepth),
+                 .third = {},
+                 .items = true};
+  EXPECT_TRUE(valid(op));
+  op.gates = m.empty(kRows, 2);
+  op.gate_first = op.gate_second = m.random_bf16(1, kDepth);
+  EXPECT_FALSE(valid(op));
+  op.items = false;
+  EXPECT_TRUE(valid(op));
+}
+
 }  // namespace
 }  // namespace clef
