@@ -57,7 +57,8 @@ function(clef_app name)
   endif()
 endfunction()
 
-# clef_tests(text DEPS ... LABEL unit): all of tests/text/*_test.cpp as the program test_text.
+# clef_tests(text DEPS ... LABEL unit): all of tests/text/*_test.cpp as the program test_text. With LOCK gpu ctest runs them one
+# at a time.
 function(clef_tests folder)
   cmake_parse_arguments(ARG "" "LABEL;LOCK" "DEPS;FIXTURES" ${ARGN})
   string(REPLACE "/" "_" name ${folder})

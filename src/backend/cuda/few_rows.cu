@@ -30,12 +30,12 @@ static_assert(2 * kChunkWords == kThreads);
 // shared memory, blocks a multiprocessor.
 template <int columns, int ahead, int stages, int blocks>
 struct Shape {
-  static constexpr int kRows = kMostRows, kColumns = columns, kAhead = ahead, kStages = stages, kBlocks = blocks;
+  static constexpr int kColumns = columns, kAhead = ahead, kStages = stages, kBlocks = blocks;
   static constexpr int kUnrolledWords = std::min(kAhead, kLaneWords);
-  static constexpr int kChunkBytes = kRows * 2 * kHalfStride * static_cast<int>(sizeof(float4));
+  static constexpr int kChunkBytes = kMostRows * 2 * kHalfStride * static_cast<int>(sizeof(float4));
   static constexpr int kUnrolledChunks = std::max(kAhead / kLaneWords, 1);  // so that a word's register is known
   // The sums of a warp are shared out among its lanes, each of which ends so many, or has one together with others.
-  static constexpr int kSums = kRows * kColumns;
+  static constexpr int kSums = kMostRows * kColumns;
   static constexpr int kEndedByLane = std::max(kSums / kWarp, 1), kLanesOfSum = std::max(kWarp / kSums, 1);
 };
 
@@ -140,13 +140,14 @@ __global__ void __launch_bounds__(kThreads) few_rows(const FewRowsArgs args) {
 
 template <typename Shape>
 __global__ void __launch_bounds__(kThreads, Shape::kBlocks) many_rows(const FewRowsArgs args) {
-  constexpr int kRows = Shape::kRows, kColumns = Shape::kColumns, kAhead = Shape::kAhead, kStages = Shape::kStages;
+  constexpr int kColumns = Shape::kColumns, kAhead = Shape::kAhead, kStages = Shape::kStages;
   constexpr int kUnrolledChunks = Shape::kUnrolledChunks;
   let_next_start();
-  extern __shared__ float4 memory[];  // [kStages][kRows][half of a word][kHalfStride], so that lanes read neighbours
+  extern __shared__ float4
+      memory[];  // [kStages][kMostRows][half of a word][kHalfStride], so that lanes read neighbours
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, words = static_cast<int>(args.depth / kWord);
   const int chunks = (words + kChunkWords - 1) / kChunkWords;
-  const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.y) * kRows;
+  const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.y) * kMostRows;
   const std::int64_t first_column = (static_cast<std::int64_t>(blockIdx.x) * kWarps + warp) * kColumns;
 
   // Past the last row or column its numbers stand in, and what comes of them is not stored. Weights and bias are
@@ -185,8 +186,8 @@ __global__ void __launch_bounds__(kThreads, Shape::kBlocks) many_rows(const FewR
     const int part = chunk * kThreads + static_cast<int>(threadIdx.x);
     if (part < 2 * words) {
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-        copy_async_16(shared + chunk % kStages * Shape::kChunkBytes + r * Shape::kChunkBytes / kRows,
+      for (int r = 0; r < kMostRows; ++r) {
+        copy_async_16(shared + chunk % kStages * Shape::kChunkBytes + r * Shape::kChunkBytes / kMostRows,
                       args.x + min(first_row + r, args.rows - 1) * args.x_stride + part * 4, true);
       }
     }
@@ -198,10 +199,10 @@ __global__ void __launch_bounds__(kThreads, Shape::kBlocks) many_rows(const FewR
     each_ended([&](int i, std::int64_t row, std::int64_t column) { before[i] = args.y[row * args.y_stride + column]; });
   }
 
-  float sums[kRows * kColumns] = {};
+  float sums[kMostRows * kColumns] = {};
   const auto take_word = [&](int chunk, int i, int place) {
     const int in_chunk = lane + i * kWarp, next = chunk * kChunkWords + in_chunk + kAhead * kWarp;
-    const float4* x = memory + chunk % kStages * (kRows * 2 * kHalfStride) + in_chunk;
+    const float4* x = memory + chunk % kStages * (kMostRows * 2 * kHalfStride) + in_chunk;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float4 weights[kColumns];
@@ -212,7 +213,7 @@ __global__ void __launch_bounds__(kThreads, Shape::kBlocks) many_rows(const FewR
         if (half == 1 && next < words) ahead[place][c] = __ldg(w + column_words[c] + next);
       }
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) {
+      for (int r = 0; r < kMostRows; ++r) {
         const float4 a = x[(r * 2 + half) * kHalfStride];
 #pragma unroll
         for (int c = 0; c < kColumns; ++c) {
@@ -268,7 +269,7 @@ cudaError_t launch(const FewRowsArgs& args, cudaStream_t stream) {
       error != cudaSuccess) {
     return error;
   }
-  const dim3 grid(blocks(args.columns, kWarps * Shape::kColumns), blocks(args.rows, Shape::kRows));
+  const dim3 grid(blocks(args.columns, kWarps * Shape::kColumns), blocks(args.rows, kMostRows));
   return Launch(grid, kThreads, static_cast<std::size_t>(bytes), stream).run(many_rows<Shape>, args);
 }
 

@@ -64,13 +64,13 @@ struct ProductArgs {
 };
 
 // cudaErrorInvalidValue for those gelus, for sharing without a place to hand over, for adding to an f16 y, where
-// strides or depth are no such multiples or a pointer lies not on 16 bytes.
+// strides or depth are no such multiples or a pointer lies not on 16 bytes. cudaErrorInvalidDevice on a device past
+// kMostDevices (launch.h).
 cudaError_t launch_product_sm90(const ProductArgs& args, cudaStream_t stream);
 
 // How the work is shared out; no bit depends on it. A block takes tiles of `rows` by `columns` (with swiglu half as
 // many of y's); a cluster is one or two rows of one, two or four such blocks, or of turned tiles one, two or four rows
-// of one. With fewer tiles than blocks none is
-// shared.
+// of one. With fewer tiles than blocks none is shared.
 struct ProductTile {
   int rows = 128;
   int columns = 256;

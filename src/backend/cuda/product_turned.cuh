@@ -15,9 +15,9 @@ struct Turned {
   const Place& place;
   int row, column;  // in y: of the lane's first sum, and of the two weights, or of a pair's one
 
-  __device__ Turned(const Params& params_, const Place& place_, int worker, int thread)
+  __device__ Turned(const Params& params_, const Place& place_, int block, int thread)
       : params(params_), place(place_) {
-    const int group = (worker * kWarpgroup + thread) / kWarpSize, lane = thread % kWarpSize;
+    const int group = (block * kWarpgroup + thread) / kWarpSize, lane = thread % kWarpSize;
     row = place.from_row + lane % 4 * 2;
     column = place.from_column + (S::kPair ? group * (kGroup / 2) + lane / 4 : group * kGroup + lane / 4 * 2);
   }
@@ -181,11 +181,11 @@ struct Turned {
   }
 };
 
-// By warpgroup `worker` with its 64 rows of the tile's sums.
+// By a warpgroup with the tile's rows from 64 * `block` on.
 template <typename S, bool kF32>
-__device__ void finish_turned(const Params& params, const Place& place, int worker, int thread,
+__device__ void finish_turned(const Params& params, const Place& place, int block, int thread,
                               float (&sum)[S::kColumns / 2]) {
-  const Turned<S> turned(params, place, worker, thread);
+  const Turned<S> turned(params, place, block, thread);
   turned.scale(sum);
   if constexpr (S::kPair) {
     static_assert(!kF32);
