@@ -42,7 +42,8 @@ Result<double> memory_rate(Device& device);
 // its bytes, whichever takes longer, would take at the machine's peak.
 void print_op_times(const OpTimes& times, double seconds, const Peak& peak);
 
-// A record of `tokens` tokens, at least 64, with one question of three options near its end.
+// A record of `tokens` tokens, at least 64, with one question of three options near its end. The first 36 are the same
+// in all, as in Clef's prompts.
 EncodedRecord make_record(std::int64_t tokens, std::int64_t vocab_size, std::uint32_t seed);
 // An image two patches high; the arithmetic depends on the number of patches, a multiple of 4, alone.
 EncodedMedia make_image(std::int64_t patches, const VisionConfig& config);
@@ -56,6 +57,7 @@ struct EngineBench {
   std::int64_t max_tokens_in_flight = 0;                          // 0: of the largest of those
   int rest_ms = 0;                                                // before each counted run
   bool by_op = false;
+  bool whole = false;  // every run computes the tokens that all prompts begin with
 };
 int bench_engine(const Settings& settings, const EngineBench& options);
 int bench_linear(const Settings& settings, const std::vector<int>& rows);

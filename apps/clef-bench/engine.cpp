@@ -107,6 +107,7 @@ int bench_engine(const Settings& settings, const EngineBench& options) {
     device->expect_weights(plan.weights);
     const auto load_start = Clock::now();
     const auto network = TRY(Network::load(file, *device));
+    network->share_prefix(!options.whole);
     std::printf("%s, %s, loaded in %.2f s; matrix rate %.0f GFLOP/s\n", device->name().c_str(),
                 file.config.name.c_str(), since(load_start), rate / 1e9);
     std::printf("memory for %s\n", describe(plan).c_str());

@@ -49,6 +49,10 @@ int main(int argc, char** argv) {
                    "milliseconds of rest before each counted run: how a request is answered that comes alone; without, "
                    "runs follow each other, and a device may be bound by its power or heat")
       ->check(CLI::Range(0, 60'000));
+  engine->add_flag(
+      "--whole", bench.whole,
+      "compute every token in every run; without, the rows of the 36 tokens with which all prompts begin are "
+      "kept from the first pass, as they are in the other programs");
   engine->add_flag("--ops", bench.by_op, "also what each op takes, waiting for each");
 
   std::vector<int> patches{1024};

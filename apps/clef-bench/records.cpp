@@ -1,12 +1,19 @@
 // Records whose lengths are chosen; what they say does not touch the speed.
+#include <algorithm>
+
 #include "clef-bench/bench.h"
 
 namespace clef::bench {
 
+namespace {
+constexpr std::int64_t kFixedTokens = 36;  // with which Clef's prompts begin
+}
+
 EncodedRecord make_record(std::int64_t tokens, std::int64_t vocab_size, std::uint32_t seed) {
   EncodedRecord record;
   std::uint32_t state = seed;
-  for (std::int64_t t = 0; t < tokens; ++t) {
+  for (std::int64_t t = 0; t < kFixedTokens; ++t) record.input_ids.push_back(static_cast<std::int32_t>(t));
+  for (std::int64_t t = kFixedTokens; t < tokens; ++t) {
     state = state * 1664525U + 1013904223U;
     record.input_ids.push_back(static_cast<std::int32_t>((state >> 8) % static_cast<std::uint32_t>(vocab_size)));
   }
@@ -19,7 +26,8 @@ EncodedRecord make_record(std::int64_t tokens, std::int64_t vocab_size, std::uin
     question.option_ids.push_back(std::to_string(k));
   }
   record.questions.push_back(std::move(question));
-  record.schema_first = tokens - 64;
+  record.media_offset = kFixedTokens;
+  record.schema_first = std::max(tokens - 64, kFixedTokens);
   return record;
 }
 
@@ -27,7 +35,7 @@ EncodedMedia make_image(std::int64_t patches, const VisionConfig& config) {
   EncodedMedia image;
   image.grid_h = 2;
   image.grid_w = patches / 2;
-  image.token_spans = {{.first = 0, .count = patches / 4}};
+  image.token_spans = {{.first = kFixedTokens, .count = patches / 4}};
   image.patches.resize(static_cast<std::size_t>(patches * config.patch_width()));
   std::uint32_t state = 1;
   for (std::uint8_t& level : image.patches) {

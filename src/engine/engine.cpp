@@ -74,7 +74,10 @@ struct Engine::State {
       auto& to = *static_cast<Target*>(context);
       return std::make_unique<TracePass>(std::move(pass), to.device, to.stages);
     };
-    auto decisions = TRY(network->run(records.first(1), wrap, &target));
+    network->share_prefix(false);  // a trace shows all tokens
+    auto traced = network->run(records.first(1), wrap, &target);
+    network->share_prefix(true);
+    auto decisions = TRY(std::move(traced));
     TRY(write_trace(std::exchange(options.trace, {}), stages));
     if (records.size() > 1) {
       for (auto& rest : TRY(network->run(records.subspan(1)))) decisions.push_back(std::move(rest));

@@ -1,5 +1,7 @@
 #include "model/batch.h"
 
+#include "model/known_prefix.h"
+
 namespace clef {
 
 namespace {
@@ -19,16 +21,17 @@ void append_span(std::vector<std::int32_t>& spans, const Span& span, std::int64_
   spans.push_back(i32(span.count));
 }
 
-void append(Lists& lists, const EncodedRecord& record) {
-  const auto first = static_cast<std::int64_t>(lists.ids.size());
-  lists.ids.insert(lists.ids.end(), record.input_ids.begin(), record.input_ids.end());
+// Without the record's first `known` tokens. Token t has row first + t, which may be negative for those.
+std::int64_t append(Lists& lists, const EncodedRecord& record, std::int64_t known) {
+  const std::int64_t first = static_cast<std::int64_t>(lists.ids.size()) - known;
+  lists.ids.insert(lists.ids.end(), record.input_ids.begin() + known, record.input_ids.end());
   const auto end = static_cast<std::int64_t>(lists.ids.size());
   lists.precise_places.resize(static_cast<std::size_t>(first + record.schema_first), -1);
   for (std::int64_t t = first + record.schema_first; t < end; ++t) {
     lists.precise_places.push_back(i32(static_cast<std::int64_t>(lists.precise_rows.size())));
     lists.precise_rows.push_back(i32(t));
   }
-  lists.cu_seqlens.push_back(i32(end));
+  lists.cu_seqlens.push_back(lists.cu_seqlens.back() + i32(static_cast<std::int64_t>(record.input_ids.size())));
   for (const EncodedQuestion& question : record.questions) {
     const auto index = i32(static_cast<std::int64_t>(lists.question_types.size()));
     append_span(lists.question_spans, question.span, first);
@@ -42,12 +45,14 @@ void append(Lists& lists, const EncodedRecord& record) {
   }
   lists.cu_questions.push_back(i32(static_cast<std::int64_t>(lists.question_types.size())));
   lists.cu_record_options.push_back(i32(static_cast<std::int64_t>(lists.question_of_option.size())));
+  return first;
 }
 
 }  // namespace
 
 Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelConfig& model, RopeTable& rope,
-                   Device& device) {
+                   Device& device, const PrefixRows* known) {
+  const std::int64_t known_tokens = known == nullptr ? 0 : known->tokens;
   const TextConfig& config = model.text;
   Lists lists;
   std::vector<float> cos, sin;
@@ -59,12 +64,12 @@ Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelCon
   sin.reserve(cos.capacity());
   for (const EncodedRecord* record : records) {
     CHECK(!record->input_ids.empty() && !record->questions.empty());
-    CHECK(record->schema_first >= 0 && record->schema_first < static_cast<std::int64_t>(record->input_ids.size()));
+    CHECK(record->schema_first >= known_tokens &&
+          record->schema_first < static_cast<std::int64_t>(record->input_ids.size()));
     for (const std::int32_t id : record->input_ids) CHECK(id >= 0 && id < config.vocab_size, "token id {}", id);
-    first_tokens.push_back(static_cast<std::int64_t>(lists.ids.size()));
-    append(lists, *record);
+    first_tokens.push_back(append(lists, *record, known_tokens));
     CHECK(record->positions.empty() || record->positions.size() == record->input_ids.size());
-    for (std::size_t t = 0; t < record->input_ids.size(); ++t) {
+    for (auto t = static_cast<std::size_t>(known_tokens); t < record->input_ids.size(); ++t) {
       const auto index = static_cast<std::int32_t>(t);
       rope.append(record->positions.empty() ? std::array{index, index, index} : record->positions[t], cos, sin);
     }
@@ -76,6 +81,8 @@ Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelCon
   }
   const auto size = [](const auto& list) { return static_cast<std::int64_t>(list.size()); };
   batch.tokens = size(lists.ids);
+  batch.all_tokens = lists.cu_seqlens.back();
+  batch.known = known;
   batch.records = size(records);
   batch.questions = size(lists.question_types);
   batch.options = size(lists.question_of_option);

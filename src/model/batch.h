@@ -15,10 +15,16 @@
 
 namespace clef {
 
+struct PrefixRows;
+
 struct Batch {
   std::int64_t tokens = 0, records = 0, questions = 0, options = 0;
+  std::int64_t all_tokens = 0;        // with those that are known from an earlier pass and not computed again
+  const PrefixRows* known = nullptr;  // of each record's first tokens; or none: all are computed
+  const PrefixRows* kept = nullptr;   // where this pass leaves those of its first record; or nowhere
+
   Tensor ids;         // [1, tokens]       i32
-  Tensor cu_seqlens;  // [1, records + 1]  i32
+  Tensor cu_seqlens;  // [1, records + 1]  i32, of all tokens
   Tensor cos, sin;    // [tokens, rotary pairs]  f32
 
   PreciseRows precise;  // the tokens of questions and options
@@ -40,8 +46,8 @@ struct Batch {
 };
 
 // Each id must be below vocab_size, and each record hold at least one question and one token; only a model with a tower
-// takes records with media.
+// takes records with media. Where the records' first tokens are known, their schemas and media begin behind them.
 Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelConfig& config, RopeTable& rope,
-                   Device& device);
+                   Device& device, const PrefixRows* known = nullptr);
 
 }  // namespace clef

@@ -4,28 +4,38 @@
 
 #include <fmt/format.h>
 
+#include "model/known_prefix.h"
+
 namespace clef {
 
 namespace {
 
 DType product_input(Storage storage) { return storage == Storage::f32 ? DType::f32 : DType::f16; }
 
-// Calls `take` for the matrices of each part, in order, and `take_low` for their low parts; the parts' memory starts at
-// the same place.
+// Calls take(part, tensor, rows, cols, dtype) for the matrices of each part, in order, and `take_low` for their low
+// parts; the parts' memory starts at the same place.
 template <typename Take, typename TakeLow>
-void each_part(DecoderScratch& s, const TextConfig& config, Storage storage, Take take, TakeLow take_low) {
+void each_part(DecoderScratch& s, const TextConfig& config, const TokenRows& rows, Storage storage, Take take_rows,
+               TakeLow take_low) {
+  const auto take = [&](int part, Tensor& tensor, std::int64_t cols, DType dtype) {
+    take_rows(part, tensor, rows.tokens, cols, dtype);
+  };
+  const auto take_all = [&](int part, Tensor& tensor, std::int64_t cols, DType dtype) {
+    take_rows(part, tensor, rows.all_tokens, cols, dtype);
+  };
   const DType input = product_input(storage), inner = storage == Storage::f16 ? DType::f16 : DType::f32;
   const bool has_low = storage == Storage::f16_and_low;
   take(0, s.qkvz, config.conv_width() + config.value_width(), inner);
-  take(0, s.query, config.key_width(), inner);
-  take(0, s.key, config.key_width(), inner);
-  take(0, s.value, config.value_width(), inner);
+  take_all(0, s.query, config.key_width(), inner);
+  take_all(0, s.key, config.key_width(), inner);
+  take_all(0, s.value, config.value_width(), inner);
   take(0, s.mixed, config.value_width(), inner);
   take(0, s.gated, config.value_width(), input);
   if (has_low) take_low(0, s.gated_low, config.value_width());
   take(1, s.qgkv, 2 * config.query_width() + 2 * config.kv_width(), input);
   take(1, s.q, config.query_width(), input);
   take(1, s.attended, config.query_width(), input);
+  if (rows.all_tokens > rows.tokens) take_all(1, s.kv, 2 * config.kv_width(), input);
   take(2, s.activated, config.intermediate_size, input);
   if (!has_low) return;
   take_low(2, s.activated_low, config.intermediate_size);
@@ -51,6 +61,11 @@ DecoderScratch with(DecoderScratch s, const PreciseRows& precise) {
   return s;
 }
 
+// The first tokens' rows of x, kept for later passes.
+void keep(Pass& pass, const PrefixRows& kept, const Tensor& to, const Tensor& x) {
+  pass.run(PrependRows{.y = to, .x = x.row_range(0, kept.tokens), .prefix = {}, .cu_seqlens = kept.cu_seqlens});
+}
+
 // Of the layers that are precise.
 Storage precise_storage(const Precision& precision) {
   return precision.low_parts ? Storage::f16_and_low : Storage::f32;
@@ -61,20 +76,24 @@ Storage plain_storage(const Precision& precision) {
 
 }  // namespace
 
-std::size_t DecoderScratch::bytes(const TextConfig& config, std::int64_t tokens, Storage storage) {
+std::size_t DecoderScratch::bytes(const TextConfig& config, const TokenRows& rows, Storage storage) {
+  const std::int64_t tokens = rows.tokens;
   DecoderScratch unused;
   std::size_t parts[3] = {};
   each_part(
-      unused, config, storage,
-      [&](int part, Tensor&, std::int64_t cols, DType dtype) { parts[part] += Arena::bytes_for(tokens, cols, dtype); },
+      unused, config, rows, storage,
+      [&](int part, Tensor&, std::int64_t count, std::int64_t cols, DType dtype) {
+        parts[part] += Arena::bytes_for(count, cols, dtype);
+      },
       [&](int part, LowPart&, std::int64_t cols) { parts[part] += low_bytes(tokens, cols); });
   return Arena::bytes_for(tokens, config.hidden_size, product_input(storage)) +
          (storage == Storage::f16_and_low ? low_bytes(tokens, config.hidden_size) : 0) +
          Arena::bytes_for(tokens, 2 * config.linear_num_value_heads) + std::max({parts[0], parts[1], parts[2]});
 }
 
-DecoderScratch DecoderScratch::take(const TextConfig& config, const Tensor& residual, Storage storage, Arena& arena) {
-  const std::int64_t tokens = residual.rows;
+DecoderScratch DecoderScratch::take(const TextConfig& config, const TokenRows& rows, const Tensor& residual,
+                                    Storage storage, Arena& arena) {
+  const std::int64_t tokens = rows.tokens;
   DecoderScratch s;
   s.residual = residual;
   s.normed = arena.take(tokens, config.hidden_size, product_input(storage));
@@ -89,10 +108,10 @@ DecoderScratch DecoderScratch::take(const TextConfig& config, const Tensor& resi
     part_before = part;
   };
   each_part(
-      s, config, storage,
-      [&](int part, Tensor& tensor, std::int64_t cols, DType dtype) {
+      s, config, rows, storage,
+      [&](int part, Tensor& tensor, std::int64_t count, std::int64_t cols, DType dtype) {
         enter(part);
-        tensor = arena.take(tokens, cols, dtype);
+        tensor = arena.take(count, cols, dtype);
       },
       [&](int part, LowPart& low, std::int64_t cols) {
         enter(part);
@@ -110,25 +129,25 @@ std::size_t DecoderMemory::residual_bytes(const TextConfig& config, std::int64_t
   return Arena::bytes_for(tokens, config.hidden_size);
 }
 
-std::size_t DecoderMemory::bytes(const TextConfig& config, std::int64_t tokens, const Precision& precision) {
-  const auto scratch = [&](Storage storage) { return DecoderScratch::bytes(config, tokens, storage); };
+std::size_t DecoderMemory::bytes(const TextConfig& config, const TokenRows& rows, const Precision& precision) {
+  const auto scratch = [&](Storage storage) { return DecoderScratch::bytes(config, rows, storage); };
   std::size_t most = scratch(plain_storage(precision));
   // With low parts it is about as much as f32; room for both, so that a record that is run again in f32 finds it.
   if (precision.precise_layers > 0) most = std::max({most, scratch(precise_storage(precision)), scratch(Storage::f32)});
-  return residual_bytes(config, tokens) + most;
+  return residual_bytes(config, rows.tokens) + most;
 }
 
-DecoderMemory DecoderMemory::take(const TextConfig& config, std::int64_t tokens, const Precision& precision,
+DecoderMemory DecoderMemory::take(const TextConfig& config, const TokenRows& rows, const Precision& precision,
                                   Arena& arena) {
-  const Tensor residual = arena.take(tokens, config.hidden_size);
+  const Tensor residual = arena.take(rows.tokens, config.hidden_size);
   const std::size_t start = arena.mark();
   DecoderMemory memory;
   memory.precise_layers = precision.precise_layers;
   memory.all_rows_precise = precision.activation == DType::f32;
-  memory.rest = DecoderScratch::take(config, residual, plain_storage(precision), arena);
+  memory.rest = DecoderScratch::take(config, rows, residual, plain_storage(precision), arena);
   if (precision.precise_layers > 0) {
     arena.rewind(start);
-    memory.precise = DecoderScratch::take(config, residual, precise_storage(precision), arena);
+    memory.precise = DecoderScratch::take(config, rows, residual, precise_storage(precision), arena);
   }
   return memory;
 }
@@ -162,7 +181,7 @@ Result<GatedDeltaNet> GatedDeltaNet::load(const DeltaNetWeights& weights, const 
 }
 
 void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& precise,
-                            const std::string& name) const {
+                            const std::string& name, std::size_t layer) const {
   pass.run(Projections{.y = s.qkvz,
                        .x = s.normed,
                        .first = in_qkv_,
@@ -177,13 +196,24 @@ void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch
   pass.mark(name, "in_proj_z", s.z);
   pass.mark(name, "in_proj_b", s.b);
   pass.mark(name, "in_proj_a", s.a);
+  Tensor known_qkv, known_b, known_a;
+  if (batch.known != nullptr) {
+    const PrefixRows::Layer& known = batch.known->layers[layer];
+    known_qkv = known.qkv;
+    known_b = known.ba.col_range(0, s.b.cols);
+    known_a = known.ba.col_range(s.b.cols, s.a.cols);
+  } else if (batch.kept != nullptr) {
+    keep(pass, *batch.kept, batch.kept->layers[layer].qkv, s.qkv);
+    keep(pass, *batch.kept, batch.kept->layers[layer].ba, s.ba);
+  }
   pass.run(ShortConv{.q = s.query,
                      .k = s.key,
                      .v = s.value,
                      .x = s.qkv,
                      .weight = conv_,
                      .cu_seqlens = batch.cu_seqlens,
-                     .head_dim = key_head_dim_});
+                     .head_dim = key_head_dim_,
+                     .prefix = known_qkv});
   pass.run(DeltaNet{.y = s.mixed,
                     .q = s.query,
                     .k = s.key,
@@ -194,7 +224,9 @@ void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch
                     .dt_bias = dt_bias_,
                     .cu_seqlens = batch.cu_seqlens,
                     .head_dim = key_head_dim_,
-                    .value_dim = value_head_dim_});
+                    .value_dim = value_head_dim_,
+                    .prefix_b = known_b,
+                    .prefix_a = known_a});
   pass.run(GatedRmsNorm{
       .y = s.gated, .x = s.mixed, .z = s.z, .gain = norm_, .eps = eps_, .low = s.gated_low, .precise = precise});
   pass.mark(name, "gated_norm", s.gated);
@@ -215,7 +247,8 @@ Result<GatedAttention> GatedAttention::load(const AttentionWeights& weights, con
   return attention;
 }
 
-void GatedAttention::forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const std::string& name) const {
+void GatedAttention::forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const std::string& name,
+                             std::size_t layer) const {
   pass.run(Projections{.y = s.qgkv, .x = s.normed, .first = q_gate_, .second = k_, .third = v_});
   pass.mark(name, "q_proj", s.q_gate);
   pass.mark(name, "k_proj", s.k);
@@ -231,13 +264,21 @@ void GatedAttention::forward(Pass& pass, const Batch& batch, const DecoderScratc
                       .eps = eps_});
   pass.mark(name, "q_rope", s.q);
   pass.mark(name, "k_rope", s.k);
+  Tensor kv = s.qgkv.col_range(s.q_gate.cols, s.k.cols + s.v.cols);
+  if (batch.known != nullptr) {
+    pass.run(PrependRows{.y = s.kv, .x = kv, .prefix = batch.known->layers[layer].kv, .cu_seqlens = batch.cu_seqlens});
+    kv = s.kv;
+  } else if (batch.kept != nullptr) {
+    keep(pass, *batch.kept, batch.kept->layers[layer].kv, kv);
+  }
   pass.run(Attention{.y = s.attended,
                      .q = s.q,
-                     .k = s.k,
-                     .v = s.v,
+                     .k = kv.col_range(0, s.k.cols),
+                     .v = kv.col_range(s.k.cols, s.v.cols),
                      .q_gate = s.q_gate,
                      .cu_seqlens = batch.cu_seqlens,
-                     .head_dim = head_dim_});
+                     .head_dim = head_dim_,
+                     .prefix = batch.known == nullptr ? 0 : batch.known->tokens});
   pass.mark(name, "attended", s.attended);
   pass.run(LinearAdd{.y = s.residual, .x = s.attended, .w = out_, .bias = {}});
 }
@@ -290,9 +331,9 @@ void Decoder::forward(Pass& pass, const Batch& batch, const DecoderMemory& memor
                      .low = mixer.normed_low,
                      .precise = precise});
     if (const auto* delta_net = std::get_if<GatedDeltaNet>(&layer.mixer)) {
-      delta_net->forward(pass, batch, mixer, precise, layer.name);
+      delta_net->forward(pass, batch, mixer, precise, layer.name, i);
     } else {
-      std::get<GatedAttention>(layer.mixer).forward(pass, batch, mixer, layer.name);
+      std::get<GatedAttention>(layer.mixer).forward(pass, batch, mixer, layer.name, i);
     }
     pass.run(RmsNorm{.y = mlp.normed,
                      .x = residual,

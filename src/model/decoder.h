@@ -31,6 +31,11 @@ Precision precision_for(const TextConfig& config, const Device& device);
 // Of a layer's activations. f16_and_low: what products read is f16 with a low part, and Gated DeltaNet works in f32.
 enum class Storage { f32, f16, f16_and_low };
 
+// The tokens that a pass computes, and with them those whose rows are known (Batch).
+struct TokenRows {
+  std::int64_t tokens = 0, all_tokens = 0;
+};
+
 // Activations of one layer, of the type asked for where no other stands; what only one sublayer needs shares memory.
 struct DecoderScratch {
   Tensor residual;                               // [tokens, hidden]  f32
@@ -41,8 +46,8 @@ struct DecoderScratch {
   Tensor qkv, z;      // its columns
   Tensor ba;          // [tokens, 2 * value heads]  f32
   Tensor b, a;        // its columns
-  Tensor query, key;  // [tokens, key_width], after convolution and norm
-  Tensor value;       // [tokens, value_width]
+  Tensor query, key;  // [all tokens, key_width], after convolution and norm
+  Tensor value;       // [all tokens, value_width]
   Tensor mixed;       // [tokens, value_width]
   Tensor gated;       // [tokens, value_width]
   // Gated attention
@@ -50,14 +55,16 @@ struct DecoderScratch {
   Tensor q_gate;       // its columns: per head the query, then the gate
   Tensor k, v;         // its columns; k is normalised and rotated where it lies
   Tensor q, attended;  // [tokens, query_width]
+  Tensor kv;           // [all tokens, 2 * kv_width]: k and v with those of known tokens, where there are any
   // MLP
   Tensor activated;  // [tokens, intermediate]
   Tensor low_sums;   // [precise rows, 2 * intermediate]  f16, where there are low parts
   Tensor remainder;  // [precise rows, intermediate]      f16, likewise
 
   // Without the residual, which outlives the layers; with room for all rows' low parts.
-  static std::size_t bytes(const TextConfig& config, std::int64_t tokens, Storage storage);
-  static DecoderScratch take(const TextConfig& config, const Tensor& residual, Storage storage, Arena& arena);
+  static std::size_t bytes(const TextConfig& config, const TokenRows& rows, Storage storage);
+  static DecoderScratch take(const TextConfig& config, const TokenRows& rows, const Tensor& residual, Storage storage,
+                             Arena& arena);
 };
 
 // The memory of one forward pass over the backbone. The residual comes first; what follows it is free until the first
@@ -68,18 +75,18 @@ struct DecoderMemory {
   bool all_rows_precise = true;  // in those layers; else in the first alone
   Tensor residual() const { return rest.residual; }
 
-  static std::size_t bytes(const TextConfig& config, std::int64_t tokens, const Precision& precision);
+  static std::size_t bytes(const TextConfig& config, const TokenRows& rows, const Precision& precision);
   static std::size_t residual_bytes(const TextConfig& config, std::int64_t tokens);
-  static DecoderMemory take(const TextConfig& config, std::int64_t tokens, const Precision& precision, Arena& arena);
+  static DecoderMemory take(const TextConfig& config, const TokenRows& rows, const Precision& precision, Arena& arena);
 };
 
 class GatedDeltaNet {
  public:
   static Result<GatedDeltaNet> load(const DeltaNetWeights& weights, const TextConfig& config, bool has_low_parts,
                                     WeightLoader& loader);
-  // residual += out_proj(delta net(normed)); `precise` is for the products
+  // residual += out_proj(delta net(normed)); `precise` is for the products. `layer` counts from 0, in the model.
   void forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& precise,
-               const std::string& name) const;
+               const std::string& name, std::size_t layer) const;
 
  private:
   Tensor in_qkv_, in_z_, in_b_, in_a_, conv_, neg_exp_a_log_, dt_bias_, norm_, out_;
@@ -91,7 +98,8 @@ class GatedAttention {
  public:
   static Result<GatedAttention> load(const AttentionWeights& weights, const TextConfig& config, WeightLoader& loader);
   // residual += o_proj(attention(normed) * sigmoid(gate))
-  void forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const std::string& name) const;
+  void forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const std::string& name,
+               std::size_t layer) const;
 
  private:
   Tensor q_gate_, k_, v_, q_norm_, k_norm_, out_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/known_prefix.h"
+
 namespace clef {
 
 namespace {
@@ -12,8 +14,8 @@ constexpr float kLayerNormEps = 1e-5F;  // torch.nn.LayerNorm's default
 template <typename Take>
 void each_matrix(HeadScratch& s, const HeadConfig& config, const Batch& batch, Take take) {
   take(s.hidden, batch.tokens, config.hidden_size);
-  for (Tensor* t : {&s.memory, &s.memory_normed}) take(*t, batch.tokens, config.width);
-  take(s.keys_values, batch.tokens, 2 * config.width);
+  for (Tensor* t : {&s.memory, &s.memory_normed}) take(*t, batch.all_tokens, config.width);
+  take(s.keys_values, batch.all_tokens, 2 * config.width);
   for (Tensor* t : {&s.question, &s.last}) take(*t, batch.questions, config.hidden_size);
   for (Tensor* t : {&s.context, &s.lexical}) take(*t, batch.options, config.hidden_size);
   for (Tensor* t : {&s.options, &s.options_normed, &s.options_q, &s.options_mixed})
@@ -194,7 +196,16 @@ void Head::forward(const FieldLayer& layer, Pass& pass, const Batch& batch, cons
 
 void Head::forward(Pass& pass, const Batch& batch, const Tensor& hidden, const HeadScratch& s) const {
   pass.run(layer_norm(s.hidden, hidden, hidden_norm_));
-  pass.run(Linear{.y = s.memory, .x = s.hidden, .w = memory_projection_, .bias = {}});
+  // memory_normed serves for the new tokens' memory until the known ones stand before it.
+  const Tensor memory = batch.known == nullptr ? s.memory : s.memory_normed.row_range(0, batch.tokens);
+  pass.run(Linear{.y = memory, .x = s.hidden, .w = memory_projection_, .bias = {}});
+  if (batch.known != nullptr) {
+    pass.run(PrependRows{.y = s.memory, .x = memory, .prefix = batch.known->memory, .cu_seqlens = batch.cu_seqlens});
+  } else if (batch.kept != nullptr) {
+    const PrefixRows& kept = *batch.kept;
+    pass.run(PrependRows{
+        .y = kept.memory, .x = memory.row_range(0, kept.tokens), .prefix = {}, .cu_seqlens = kept.cu_seqlens});
+  }
   pass.mark("head", "memory", s.memory);
   pass.run(SpanMean{.y = s.question, .x = s.hidden, .spans = batch.question_spans});
   pass.run(SpanMean{.y = s.last, .x = s.hidden, .spans = batch.last_token_spans});

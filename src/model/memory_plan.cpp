@@ -71,7 +71,7 @@ std::size_t picture_bytes(const ModelConfig& config, const Device& device, std::
   const VisionConfig& vision = *config.vision;
   const std::int64_t patches = tokens * vision.spatial_merge_size * vision.spatial_merge_size;
   const Precision precision = precision_for(config.text, device);
-  const std::size_t text = DecoderMemory::bytes(config.text, tokens, precision);
+  const std::size_t text = DecoderMemory::bytes(config.text, {.tokens = tokens, .all_tokens = tokens}, precision);
   // In f32, as a record is run again whose values left the range of f16.
   const std::size_t tower =
       DecoderMemory::residual_bytes(config.text, tokens) + VisionScratch::bytes(vision, patches, DType::f32);
@@ -88,6 +88,7 @@ double gigabytes(std::size_t bytes) { return static_cast<double>(bytes) / 1e9; }
 EncodedRecord fullest_record(std::int64_t tokens) {
   EncodedRecord record;
   record.input_ids.assign(static_cast<std::size_t>(tokens), 0);
+  if (tokens > kMostKnownTokens) record.media_offset = record.schema_first = kMostKnownTokens;  // which are kept
   const std::int64_t options = std::max<std::int64_t>(1, tokens / kTokensAnOption);
   for (std::int64_t first = 0; first < options; first += kOptionsAQuestion) {
     EncodedQuestion& question = record.questions.emplace_back();

@@ -5,7 +5,12 @@
 namespace clef {
 
 Network::Network(const ModelFile& file, Device& device)
-    : config_(file.config), device_(device), loader_(device), rope_(file.config.text), arena_(device) {}
+    : config_(file.config),
+      device_(device),
+      loader_(device),
+      rope_(file.config.text),
+      arena_(device),
+      prefix_(device) {}
 
 Result<std::unique_ptr<Network>> Network::load(const ModelFile& file, Device& device) {
   std::unique_ptr<Network> network(new Network(file, device));
@@ -20,25 +25,33 @@ Result<std::unique_ptr<Network>> Network::load(const ModelFile& file, Device& de
 Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecord* const> records, Wrap wrap,
                                                     void* context) {
   const Precision precision = precision_for(config_.text, device_);
-  std::vector<Result<Decisions>> decisions = TRY(run(records, precision, wrap, context));
+  std::vector<Result<Decisions>> decisions = TRY(run(records, precision, shares_prefix_, wrap, context));
   if (precision.activation == DType::f32) return decisions;
   // An activation past the range of f16 is infinite, and reaches every logit of its record and of no other.
   for (std::size_t i = 0; i < records.size(); ++i) {
     if (decisions[i] || decisions[i].error().code != Errc::non_finite) continue;
-    auto again = run(records.subspan(i, 1), Precision{}, nullptr, nullptr);
+    auto again = run(records.subspan(i, 1), Precision{}, false, nullptr, nullptr);
     decisions[i] = again ? std::move(again->front()) : std::move(again).error();
   }
   return decisions;
 }
 
 Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecord* const> records,
-                                                    const Precision& precision, Wrap wrap, void* context) {
-  const Batch batch = TRY(pack(records, config_, rope_, device_));
+                                                    const Precision& precision, bool shares_prefix, Wrap wrap,
+                                                    void* context) {
+  const bool is_known = shares_prefix && prefix_.is_of(records);
+  const std::int64_t new_prefix = shares_prefix && !is_known ? KnownPrefix::tokens_of(records) : 0;
+  // Without room to keep them nothing is lost but time.
+  const bool keeps =
+      new_prefix > 0 && prefix_.begin(*records.front(), new_prefix, config_.text, config_.head, precision);
+  Batch batch = TRY(pack(records, config_, rope_, device_, is_known ? &prefix_.rows() : nullptr));
+  batch.kept = keeps ? &prefix_.rows() : nullptr;
   const bool has_vision = batch.vision.patches > 0;
   const std::size_t head_bytes = HeadScratch::bytes(config_.head, batch);
   const std::size_t residual_bytes = DecoderMemory::residual_bytes(config_.text, batch.tokens);
   // The tower is done before the first layer, so it works in the layers' memory.
-  std::size_t bytes = DecoderMemory::bytes(config_.text, batch.tokens, precision);
+  const TokenRows rows{.tokens = batch.tokens, .all_tokens = batch.all_tokens};
+  std::size_t bytes = DecoderMemory::bytes(config_.text, rows, precision);
   if (has_vision) {
     const std::size_t tower_bytes = VisionScratch::bytes(*config_.vision, batch.vision.patches, precision.activation);
     bytes = std::max(bytes, residual_bytes + tower_bytes);
@@ -46,7 +59,7 @@ Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecor
   TRY(arena_.reset(bytes + head_bytes));
   const HeadScratch head_scratch = HeadScratch::take(config_.head, batch, arena_);
   const std::size_t start = arena_.mark();
-  const DecoderMemory memory = DecoderMemory::take(config_.text, batch.tokens, precision, arena_);
+  const DecoderMemory memory = DecoderMemory::take(config_.text, rows, precision, arena_);
   std::unique_ptr<Pass> pass = device_.begin();
   if (wrap != nullptr) pass = wrap(std::move(pass), context);
   decoder_.embed(*pass, batch, memory);
@@ -60,6 +73,7 @@ Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecor
   decoder_.forward(*pass, batch, memory);
   head_.forward(*pass, batch, memory.residual(), head_scratch);
   TRY(pass->finish());
+  if (keeps) prefix_.succeed();
   std::vector<float> logits(static_cast<std::size_t>(batch.options));
   TRY(device_.download(std::as_writable_bytes(std::span(logits)), head_scratch.logits));
   return decide(batch, logits);
@@ -67,8 +81,9 @@ Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecor
 
 std::size_t Network::activation_bytes(std::int64_t tokens) const {
   Batch batch;
-  batch.tokens = tokens;
-  return DecoderMemory::bytes(config_.text, tokens, precision_for(config_.text, device_)) +
+  batch.tokens = batch.all_tokens = tokens;
+  const TokenRows rows{.tokens = tokens, .all_tokens = tokens};
+  return DecoderMemory::bytes(config_.text, rows, precision_for(config_.text, device_)) +
          HeadScratch::bytes(config_.head, batch);
 }
 

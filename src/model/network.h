@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "model/decoder.h"
 #include "model/head.h"
+#include "model/known_prefix.h"
 #include "model/model_file.h"
 #include "model/vision.h"
 
@@ -26,13 +27,17 @@ class Network {
   Result<std::vector<Result<Decisions>>> run(std::span<const EncodedRecord* const> records, Wrap wrap = nullptr,
                                              void* context = nullptr);
 
+  // Every prompt begins with the same text. With this, as it is at first, a pass leaves the rows of those tokens to
+  // later ones, whose results have the same bits; without, every pass computes all of its tokens.
+  void share_prefix(bool shares) { shares_prefix_ = shares; }
+
   // Device memory that a pass over this many tokens takes, beside the weights (questions and options add little).
   std::size_t activation_bytes(std::int64_t tokens) const;
 
  private:
   Network(const ModelFile& file, Device& device);
   Result<std::vector<Result<Decisions>>> run(std::span<const EncodedRecord* const> records, const Precision& precision,
-                                             Wrap wrap, void* context);
+                                             bool shares_prefix, Wrap wrap, void* context);
   ModelConfig config_;
   Device& device_;
   WeightLoader loader_;
@@ -41,6 +46,8 @@ class Network {
   std::optional<VisionTower> tower_;
   Decoder decoder_;
   Head head_;
+  KnownPrefix prefix_;
+  bool shares_prefix_ = true;
 };
 
 }  // namespace clef

@@ -35,11 +35,12 @@ std::vector<double> attend(const Tensor& q, std::int64_t row, std::int64_t q_fir
 }  // namespace
 
 bool valid(const Attention& op) {
-  const std::int64_t d = op.head_dim, tokens = op.q.rows;
+  const std::int64_t d = op.head_dim, new_tokens = op.q.rows;
+  const std::int64_t tokens = new_tokens + (op.cu_seqlens.cols - 1) * op.prefix;
   return d > 0 && op.q.cols % d == 0 && op.k.cols % d == 0 && op.k.cols > 0 && op.q.cols % op.k.cols == 0 &&
-         is_activation(op.q.dtype) && is_matrix(op.y, tokens, op.q.cols, op.q.dtype) &&
+         op.prefix >= 0 && is_activation(op.q.dtype) && is_matrix(op.y, new_tokens, op.q.cols, op.q.dtype) &&
          is_matrix(op.k, tokens, op.k.cols, op.q.dtype) && is_matrix(op.v, tokens, op.k.cols, op.q.dtype) &&
-         op.k.stride == op.v.stride && is_matrix(op.q_gate, tokens, 2 * op.q.cols, op.q.dtype) &&
+         op.k.stride == op.v.stride && is_matrix(op.q_gate, new_tokens, 2 * op.q.cols, op.q.dtype) &&
          is_vector(op.cu_seqlens, op.cu_seqlens.cols, DType::i32) && op.cu_seqlens.cols >= 2;
 }
 
@@ -48,11 +49,13 @@ void define(const Attention& op) {
   const std::int64_t d = op.head_dim, heads = op.q.cols / d, group = op.q.cols / op.k.cols;
   for (std::int64_t s = 0; s + 1 < op.cu_seqlens.cols; ++s) {
     const std::int64_t first = int_at(op.cu_seqlens, 0, s), last = int_at(op.cu_seqlens, 0, s + 1);
-    for (std::int64_t t = first; t < last; ++t) {
+    for (std::int64_t t = first + op.prefix; t < last; ++t) {
+      const std::int64_t row = t - (s + 1) * op.prefix;
       for (std::int64_t h = 0; h < heads; ++h) {
-        const auto out = attend(op.q, t, h * d, op.k, op.v, h / group * d, first, t + 1, d);
+        const auto out = attend(op.q, row, h * d, op.k, op.v, h / group * d, first, t + 1, d);
         for (std::int64_t c = 0; c < d; ++c) {
-          put(op.y, t, h * d + c, out[static_cast<std::size_t>(c)] * sigmoid(at(op.q_gate, t, (2 * h + 1) * d + c)));
+          const double gate = sigmoid(at(op.q_gate, row, (2 * h + 1) * d + c));
+          put(op.y, row, h * d + c, out[static_cast<std::size_t>(c)] * gate);
         }
       }
     }

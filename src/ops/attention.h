@@ -12,15 +12,17 @@ namespace clef {
 inline constexpr std::int64_t kAttentionBlock = 64;
 
 // Causal softmax(q k^T / sqrt(head_dim)) v inside each sequence, times sigmoid(gate). Causal by place in the sequence.
-// Query head h reads key head h * kv_heads / q_heads (rounded down).      Source: Qwen3_5Attention.forward.
+// Query head h reads key head h * kv_heads / q_heads (rounded down). The first `prefix` tokens of every sequence have
+// keys and values and no query: the new tokens are the others.      Source: Qwen3_5Attention.forward.
 struct Attention {
   static constexpr std::string_view name = "attention";
-  Out y;          // [tokens, q_heads * head_dim]      activation
-  In q;           // [tokens, q_heads * head_dim]      activation
-  In k, v;        // [tokens, kv_heads * head_dim]     activation, rows equally far apart
-  In q_gate;      // [tokens, q_heads * 2 * head_dim]  activation: the gate lies behind each head's query
+  Out y;          // [new tokens, q_heads * head_dim]      activation
+  In q;           // [new tokens, q_heads * head_dim]      activation
+  In k, v;        // [tokens, kv_heads * head_dim]         activation, rows equally far apart
+  In q_gate;      // [new tokens, q_heads * 2 * head_dim]  activation: the gate lies behind each head's query
   In cu_seqlens;  // [1, sequences + 1]  i32, first token of each sequence, then the token count
   std::int64_t head_dim = 0;
+  std::int64_t prefix = 0;
   auto tensors() const { return std::tie(y, q, k, v, q_gate, cu_seqlens); }
 };
 bool valid(const Attention& op);

@@ -11,6 +11,7 @@
 #include "ops/linear.h"
 #include "ops/option_logits.h"
 #include "ops/pool.h"
+#include "ops/prepend_rows.h"
 #include "ops/qk_norm_rope.h"
 #include "ops/rms_norm.h"
 #include "ops/vision.h"
@@ -20,7 +21,7 @@ namespace clef {
 using Op =
     std::variant<Embed, RmsNorm, GatedRmsNorm, LayerNorm, Linear, Projections, LinearAdd, LinearSwiglu, LinearGelu,
                  QkNormRope, Attention, CrossAttention, ShortConv, DeltaNet, SpanMean, EmbedMean, AddRows,
-                 OptionSummary, ScorerFeatures, OptionLogits, PatchEmbed, AddInterpolated, Rope, PutRows>;
+                 OptionSummary, ScorerFeatures, OptionLogits, PatchEmbed, AddInterpolated, Rope, PutRows, PrependRows>;
 
 inline std::string_view name_of(const Op& op) {
   return std::visit([](const auto& o) { return o.name; }, op);

@@ -361,6 +361,70 @@ void add_mixers(std::vector<OpCase>& cases) {
   }
 }
 
+// The first tokens of every sequence are known: fewer than the taps reach, as many as a prompt's fixed text, and more
+// than a chunk.
+void add_known_prefixes(std::vector<OpCase>& cases) {
+  for (const std::int64_t known : {2, 36, 70}) {
+    const std::string suffix = " behind " + std::to_string(known) + " known tokens";
+    const std::int64_t tokens = 3 * known + 1 + 63 + 130, fresh = tokens - 3 * known;
+    const auto ends = [known](OpMaker& m) {
+      const auto at = [known](int sequence, int count) { return static_cast<std::int32_t>(sequence * known + count); };
+      return m.ints({0, at(1, 1), at(2, 64), at(3, 194)});
+    };
+    cases.push_back({"attention" + suffix, [=](OpMaker& m) -> Op {
+                       const Tensor kv = m.random_activation(tokens, 4 * 256, 2);
+                       return Attention{.y = m.empty_activation(fresh, 6 * 256),
+                                        .q = m.random_activation(fresh, 6 * 256, 2),
+                                        .k = kv.col_range(0, 512),
+                                        .v = kv.col_range(512, 512),
+                                        .q_gate = m.random_activation(fresh, 12 * 256),
+                                        .cu_seqlens = ends(m),
+                                        .head_dim = 256,
+                                        .prefix = known};
+                     }});
+    cases.push_back({"short_conv" + suffix, [=](OpMaker& m) -> Op {
+                       return ShortConv{.q = m.empty_activation(tokens, 2 * 128),
+                                        .k = m.empty_activation(tokens, 2 * 128),
+                                        .v = m.empty_activation(tokens, 6 * 128),
+                                        .x = m.random_activation(fresh, 10 * 128, 2),
+                                        .weight = m.random(4, 10 * 128),
+                                        .cu_seqlens = ends(m),
+                                        .head_dim = 128,
+                                        .prefix = m.random_activation(known, 10 * 128, 2)};
+                     }});
+    cases.push_back({"delta_net" + suffix, [=](OpMaker& m) -> Op {
+                       const Tensor ba = m.random(fresh, 8, 3), known_ba = m.random(known, 8, 3);
+                       return DeltaNet{.y = m.empty_activation(fresh, 4 * 128),
+                                       .q = unit_heads(m, tokens, 2, 128),
+                                       .k = unit_heads(m, tokens, 2, 128),
+                                       .v = m.random_activation(tokens, 4 * 128),
+                                       .b = ba.col_range(0, 4),
+                                       .a = ba.col_range(4, 4),
+                                       .neg_exp_a_log = m.random(1, 4, 0.5F, -0.6F),
+                                       .dt_bias = m.random(1, 4, 2, -2),
+                                       .cu_seqlens = ends(m),
+                                       .head_dim = 128,
+                                       .value_dim = 128,
+                                       .prefix_b = known_ba.col_range(0, 4),
+                                       .prefix_a = known_ba.col_range(4, 4)};
+                     }});
+    for (const std::int64_t width : {512, 12}) {
+      cases.push_back({"prepend_rows of " + std::to_string(width) + suffix, [=](OpMaker& m) -> Op {
+                         return PrependRows{.y = m.empty_activation(tokens, width),
+                                            .x = m.random_activation(fresh, 2 * width).col_range(width, width),
+                                            .prefix = m.random_activation(known, width),
+                                            .cu_seqlens = ends(m)};
+                       }});
+    }
+  }
+  cases.push_back({"prepend_rows without any", [](OpMaker& m) -> Op {
+                     return PrependRows{.y = m.empty_activation(9, 256),
+                                        .x = m.random_activation(9, 256),
+                                        .prefix = {},
+                                        .cu_seqlens = m.ints({0, 9})};
+                   }});
+}
+
 void add_gathers(std::vector<OpCase>& cases) {
   cases.push_back({"embed",
                    [](OpMaker& m) -> Op {
@@ -447,6 +511,7 @@ std::vector<OpCase> all_cases() {
   add_marked_products(cases);
   add_norms(cases);
   add_mixers(cases);
+  add_known_prefixes(cases);
   add_gathers(cases);
   add_head_steps(cases);
   return cases;

@@ -119,6 +119,13 @@ TEST_F(LogitBits, DoNotDependOnTheKernels) {
   }
 }
 
+// Alone, the first request leaves the rows of the tokens that all begin with, and the others take them; of a batch of
+// all nobody takes any.
+TEST_F(LogitBits, DoNotDependOnWhoComputedTheFixedTokens) {
+  expect_same({.batch = 1, .shuffle = 3});
+  for (std::size_t i = 0; i < texts_.size(); i += 4) expect_same({}, i, texts_.size());
+}
+
 TEST_F(LogitBits, AreTheSameEveryTime) { expect_same({}, 0, 5); }
 
 }  // namespace

@@ -368,6 +368,81 @@ TEST(CpuOps, DeltaNetOverPackedSequences) {
   }
 }
 
+// The first tokens of every sequence are known: fewer than the taps reach, and more than a chunk and a block of keys.
+TEST(CpuOps, KnownPrefixes) {
+  for (const std::int64_t known : {2, 70}) {
+    const std::int64_t tokens = 3 * known + 1 + 63 + 130, fresh = tokens - 3 * known;
+    const auto ends = [known](TensorMaker& m) {
+      const auto at = [known](int sequence, int count) { return static_cast<std::int32_t>(sequence * known + count); };
+      return m.ints({0, at(1, 1), at(2, 64), at(3, 194)});
+    };
+    check(
+        [&](TensorMaker& m) {
+          const Tensor q = m.empty(tokens, 64), k = m.empty(tokens, 64), v = m.empty(tokens, 96);
+          return Made{ShortConv{.q = q,
+                                .k = k,
+                                .v = v,
+                                .x = m.random(fresh, 224, 2),
+                                .weight = m.random(4, 224),
+                                .cu_seqlens = ends(m),
+                                .head_dim = 32,
+                                .prefix = m.random(known, 224, 2)},
+                      q,
+                      {k, v}};
+        },
+        kFewUlps);
+    check(
+        [&](TensorMaker& m) {
+          const Tensor y = m.empty(fresh, 96), ba = m.random(fresh, 4, 2), known_ba = m.random(known, 4, 2);
+          return Made{DeltaNet{.y = y,
+                               .q = m.random(tokens, 32, 0.1F),
+                               .k = m.random(tokens, 32, 0.3F),
+                               .v = m.random(tokens, 96),
+                               .b = ba.col_range(0, 2),
+                               .a = ba.col_range(2, 2),
+                               .neg_exp_a_log = m.random(1, 2, 0.5F, -0.6F),
+                               .dt_bias = m.random(1, 2),
+                               .cu_seqlens = ends(m),
+                               .head_dim = 32,
+                               .value_dim = 48,
+                               .prefix_b = known_ba.col_range(0, 2),
+                               .prefix_a = known_ba.col_range(2, 2)},
+                      y};
+        },
+        kLongSums);
+    check(
+        [&](TensorMaker& m) {
+          const Tensor y = m.empty(fresh, 6 * 32), kv = m.random(tokens, 4 * 32, 4);
+          return Made{Attention{.y = y,
+                                .q = m.random(fresh, 6 * 32, 4),
+                                .k = kv.col_range(0, 64),
+                                .v = kv.col_range(64, 64),
+                                .q_gate = m.random(fresh, 12 * 32),
+                                .cu_seqlens = ends(m),
+                                .head_dim = 32,
+                                .prefix = known},
+                      y};
+        },
+        kLongSums);
+    check(
+        [&](TensorMaker& m) {
+          const Tensor y = m.empty(tokens, 40);
+          return Made{PrependRows{.y = y,
+                                  .x = m.random(fresh, 80).col_range(8, 40),
+                                  .prefix = m.random(known, 40),
+                                  .cu_seqlens = ends(m)},
+                      y};
+        },
+        0);
+  }
+  check(
+      [](TensorMaker& m) {
+        const Tensor y = m.empty(9, 40);
+        return Made{PrependRows{.y = y, .x = m.random(9, 40), .prefix = {}, .cu_seqlens = m.ints({0, 9})}, y};
+      },
+      0);
+}
+
 TEST(CpuOps, DeltaNetKeepsStateOverManyChunksWithoutDecay) {
   check(
       [](TensorMaker& m) {

@@ -48,10 +48,11 @@ void run(const Attention& op, Context& context) {
   std::vector<Task> tasks;
   for (std::int64_t s = 0; s + 1 < op.cu_seqlens.cols; ++s) {
     const std::int64_t start = cu_seqlens[s], length = cu_seqlens[s + 1] - start;
-    for (std::int64_t place = 0; place < length; place += kAttentionBlock) {
-      const std::int64_t queries = std::min(kAttentionBlock, length - place);
+    for (std::int64_t block = 0; block < length; block += kAttentionBlock) {
+      const std::int64_t end = std::min(block + kAttentionBlock, length), place = std::max(block, op.prefix);
+      if (place >= end) continue;
       for (std::int64_t h = 0; h < op.k.cols / d; ++h) {
-        tasks.push_back({start + place, queries, start, place + queries, h, place});
+        tasks.push_back({start + place - (s + 1) * op.prefix, end - place, start, end, h, place});
       }
     }
   }

@@ -1,4 +1,6 @@
 // Gathering rows on the CPU, and the head's last steps, which are small enough for their definitions.
+#include <algorithm>
+
 #include "backend/cpu/run.h"
 
 namespace clef::cpu {
@@ -9,6 +11,19 @@ void run(const Embed& op, Context& context) {
   context.for_rows(op.y.rows, [&](std::int64_t first, std::int64_t count) {
     for (std::int64_t t = first; t < first + count; ++t) {
       context.kernels.widen_row(op.table.address(ids[t]), type, op.y.cols, op.y.row<float>(t));
+    }
+  });
+}
+
+void run(const PrependRows& op, Context& context) {
+  const auto* cu_seqlens = op.cu_seqlens.row<const std::int32_t>(0);
+  const std::int64_t known = op.prefix.rows;
+  context.for_rows(op.y.rows, [&](std::int64_t first, std::int64_t count) {
+    for (std::int64_t t = first; t < first + count; ++t) {
+      const std::int64_t s = sequence_of(op.cu_seqlens, t), place = t - cu_seqlens[s];
+      const float* from =
+          place < known ? op.prefix.row<const float>(place) : op.x.row<const float>(t - (s + 1) * known);
+      std::copy_n(from, op.y.cols, op.y.row<float>(t));
     }
   });
 }

@@ -1,6 +1,7 @@
 // How the CPU runs each op: shares out its outputs over threads and calls the kernels.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -36,6 +37,12 @@ struct Context {
   std::vector<Scratch> scratch;  // by thread
 };
 
+// The sequence that holds token t.
+inline std::int64_t sequence_of(const Tensor& cu_seqlens, std::int64_t t) {
+  const auto* starts = cu_seqlens.row<const std::int32_t>(0);
+  return std::upper_bound(starts, starts + cu_seqlens.cols, static_cast<std::int32_t>(t)) - 1 - starts;
+}
+
 void run(const Embed& op, Context& context);
 void run(const RmsNorm& op, Context& context);
 void run(const GatedRmsNorm& op, Context& context);
@@ -60,6 +67,7 @@ void run(const PatchEmbed& op, Context& context);
 void run(const AddInterpolated& op, Context& context);
 void run(const Rope& op, Context& context);
 void run(const PutRows& op, Context& context);
+void run(const PrependRows& op, Context& context);
 
 WeightType weight_type(DType dtype);
 

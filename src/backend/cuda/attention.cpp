@@ -32,7 +32,8 @@ bool is_hopper() {
 
 bool valid(const AttentionArgs& args) {
   const std::int64_t d = kAttentionHeadDim;
-  return args.kv_heads > 0 && args.q_heads > 0 && args.q_heads % args.kv_heads == 0 &&
+  return args.kv_heads > 0 && args.q_heads > 0 && args.q_heads % args.kv_heads == 0 && args.prefix_tokens >= 0 &&
+         std::int64_t{args.prefix_tokens} * args.sequences <= args.tokens &&
          fits_a_grid(args.tokens, args.sequences, args.q_heads) && is_matrix(args.q, args.q_stride, args.q_heads * d) &&
          is_matrix(args.k, args.kv_stride, args.kv_heads * d) && is_matrix(args.v, args.kv_stride, args.kv_heads * d) &&
          is_matrix(args.gate, args.gate_stride, args.gate_head_stride * (args.q_heads - 1) + d) &&

@@ -16,20 +16,22 @@ inline constexpr int kAttentionHeadDim = 256;
 // y[t, h*256 + d] = sigmoid(gate[t*gate_stride + h*gate_head_stride + d]) * softmax(q k^T / 16) v, causal inside each
 // sequence. Query head h reads key head h / (q_heads / kv_heads). Strides are in elements; every pointer is the
 // device's, lies on 16 bytes, and every stride is a multiple of 8. Sequences may be empty; rows past the last are not
-// written. y overlaps no input.
+// written. y overlaps no input. Of the first prefix_tokens of every sequence there are keys and values alone: q, gate
+// and y have the rows of the others, the new tokens.
 struct AttentionArgs {
-  const __half* q = nullptr;  // [tokens, q_heads * 256]
+  const __half* q = nullptr;  // [new tokens, q_heads * 256]
   std::int64_t q_stride = 0;
   const __half* k = nullptr;  // [tokens, kv_heads * 256]
   const __half* v = nullptr;
   std::int64_t kv_stride = 0;
   const __half* gate = nullptr;
   std::int64_t gate_stride = 0, gate_head_stride = 0;
-  __half* y = nullptr;  // [tokens, q_heads * 256]
+  __half* y = nullptr;  // [new tokens, q_heads * 256]
   std::int64_t y_stride = 0;
   const int* cu_seqlens = nullptr;  // [sequences + 1], first token of each sequence, then the token count
   int sequences = 0;
   int tokens = 0;
+  int prefix_tokens = 0;
   int q_heads = 0, kv_heads = 0;
   // [sequences] or null. Set to 1 where an output is NaN or past FP16's largest value; NaN is stored as 0, the rest as
   // the nearest FP16. Never cleared here.

@@ -211,7 +211,7 @@ __device__ Result<kHeadDim> take_keys(const AttentionF32Args& args, const Layout
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, d = layout.d;
   const int head = blockIdx.y, kv_head = head / args.group;
   const std::int64_t query = first_query + warp;
-  const bool has_query = query < end_query;
+  const bool has_query = query < end_query && (!args.causal || query - args.cu_queries[segment] >= args.prefix);
   // One past the last key of the segment that the query sees.
   const std::int64_t end_seen = args.causal ? min(query - args.cu_queries[segment] + 1, end) : end;
   const std::int64_t first_key = args.cu_keys[segment];
@@ -227,7 +227,8 @@ __device__ Result<kHeadDim> take_keys(const AttentionF32Args& args, const Layout
   float* scaled = memory + layout.queries() + warp * d;
   if (has_query) {
     const float scale = 1.0F / sqrtf(static_cast<float>(d));
-    for (int c = lane; c < d; c += kWarp) scaled[c] = args.q[query * args.q_stride + head * d + c] * scale;
+    const float* q = args.q + (query - (segment + 1) * args.prefix) * args.q_stride + head * d;
+    for (int c = lane; c < d; c += kWarp) scaled[c] = q[c] * scale;
   }
   Result<kHeadDim> result;
   int stage = 0;
@@ -267,11 +268,12 @@ __global__ void __launch_bounds__(kThreads) attention(const AttentionF32Args arg
   const Result<kHeadDim> result =
       take_keys(args, layout, reinterpret_cast<float*>(memory), tile.segment, tile.first, tile.end, 0, end);
   const std::int64_t query = tile.first + threadIdx.x / kWarp;
-  if (query >= tile.end) return;
-  float* to = args.y + query * args.y_stride + head * d;
+  if (query >= tile.end || query - args.cu_queries[tile.segment] < args.prefix) return;
+  const std::int64_t row = query - (tile.segment + 1) * args.prefix;
+  float* to = args.y + row * args.y_stride + head * d;
   each_feature(result, layout, lane, [&](int c, float sum) {
     float value = sum / result.total;
-    if (args.gate != nullptr) value *= sigmoid(args.gate[query * args.gate_stride + head * 2 * d + d + c]);
+    if (args.gate != nullptr) value *= sigmoid(args.gate[row * args.gate_stride + head * 2 * d + d + c]);
     to[c] = value;
   });
 }

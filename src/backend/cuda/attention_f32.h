@@ -17,9 +17,10 @@ struct AttentionF32Args {
   const float* gate;  // or null
   std::int64_t y_stride, q_stride, kv_stride, gate_stride;
   const int *cu_queries, *cu_keys;       // [segments + 1]; the same when causal
-  std::int64_t queries, keys;            // of all segments
+  std::int64_t queries, keys;            // of all segments, as these count
   int segments, heads, group, head_dim;  // group: query heads to a key head
   bool causal;
+  std::int64_t prefix = 0;    // causal: the first tokens of each segment, of which q, gate and y have no rows
   float* partials = nullptr;  // attention_f32_partials(args) of them, or null where that is 0
 };
 // The floats beside the operands: 0 where there is nothing to merge, which is causal or gated attention, whose keys are

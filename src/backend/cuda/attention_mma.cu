@@ -30,7 +30,7 @@ struct Params {
   __half* y;
   std::int64_t y_stride;
   const int* cu;
-  int sequences, heads, group, head_dim;
+  int sequences, heads, group, head_dim, prefix;
   float scale;  // log2(e) / sqrt(head_dim)
   int* overflow;
 };
@@ -45,15 +45,16 @@ struct Layout {
   }
 };
 
-// Starts the copy of rows [first, first + kCount) of one head; rows from `length` on and columns from `dim` on are 0.
+// Starts the copy of rows [first, first + kCount) of one head; rows before `begin`, rows from `length` on and columns
+// from `dim` on are 0.
 template <int kDim, int kCount>
-__device__ void load_rows(std::uint32_t tile, const __half* source, std::int64_t stride, int first, int length,
-                          int dim) {
+__device__ void load_rows(std::uint32_t tile, const __half* source, std::int64_t stride, int first, int begin,
+                          int length, int dim) {
   constexpr int kChunks = kDim / 8;
 #pragma unroll 4
   for (int i = static_cast<int>(threadIdx.x); i < kCount * kChunks; i += kThreads) {
     const int row = i / kChunks, column = i % kChunks * 8;
-    const bool inside = first + row < length && column < dim;
+    const bool inside = first + row >= begin && first + row < length && column < dim;
     const __half* from = inside ? source + (first + row) * stride + column : source;
     copy_async_16(Layout<kDim>::at(tile, row, column), from, inside);
   }
@@ -82,11 +83,12 @@ __global__ void __launch_bounds__(kThreads) attention_mma_kernel(const Params pa
   const int head = static_cast<int>(blockIdx.x) % params.heads;
   const int slot = slots - 1 - static_cast<int>(blockIdx.x) / params.heads;
   const SequenceTile tile = find_tile(params.cu, params.sequences, kRows, slot);
-  if (tile.first >= tile.length) return;
+  if (tile.first >= tile.length || tile.first + kRows <= params.prefix) return;
 
   const std::int64_t head_column = static_cast<std::int64_t>(head) * params.head_dim;
   const std::int64_t kv_column = static_cast<std::int64_t>(head / params.group) * params.head_dim;
-  const __half* q = params.q + tile.start * params.q_stride + head_column;
+  const std::int64_t query_start = tile.start_without(params.prefix);
+  const __half* q = params.q + query_start * params.q_stride + head_column;
   const __half* k = params.k + tile.start * params.kv_stride + kv_column;
   const __half* v = params.v + tile.start * params.kv_stride + kv_column;
 
@@ -97,8 +99,8 @@ __global__ void __launch_bounds__(kThreads) attention_mma_kernel(const Params pa
   const int last = min(tile.first + kRows, tile.length);
   const int blocks = ((kCausal ? last : tile.length) + kKeys - 1) / kKeys;
 
-  load_rows<kDim, kRows>(q_tile, q, params.q_stride, tile.first, tile.length, params.head_dim);
-  load_rows<kDim, kKeys>(k_tile, k, params.kv_stride, 0, tile.length, params.head_dim);
+  load_rows<kDim, kRows>(q_tile, q, params.q_stride, tile.first, params.prefix, tile.length, params.head_dim);
+  load_rows<kDim, kKeys>(k_tile, k, params.kv_stride, 0, 0, tile.length, params.head_dim);
   copy_async_commit();
 
   float out[kDim / 8][4] = {};
@@ -109,7 +111,7 @@ __global__ void __launch_bounds__(kThreads) attention_mma_kernel(const Params pa
     const int first_key = block * kKeys;
     copy_async_wait<0>();
     __syncthreads();  // this block's keys are here, and nobody reads the last block's values any more
-    load_rows<kDim, kKeys>(v_tile, v, params.kv_stride, first_key, tile.length, params.head_dim);
+    load_rows<kDim, kKeys>(v_tile, v, params.kv_stride, first_key, 0, tile.length, params.head_dim);
     copy_async_commit();
 
     float score[kKeys / 8][4] = {};
@@ -168,7 +170,7 @@ __global__ void __launch_bounds__(kThreads) attention_mma_kernel(const Params pa
     copy_async_wait<0>();
     __syncthreads();  // this block's values are here, and nobody reads its keys any more
     if (block + 1 < blocks) {
-      load_rows<kDim, kKeys>(k_tile, k, params.kv_stride, first_key + kKeys, tile.length, params.head_dim);
+      load_rows<kDim, kKeys>(k_tile, k, params.kv_stride, first_key + kKeys, 0, tile.length, params.head_dim);
       copy_async_commit();
     }
 
@@ -194,8 +196,8 @@ __global__ void __launch_bounds__(kThreads) attention_mma_kernel(const Params pa
   for (int half = 0; half < 2; ++half) {
     const float inverse = __frcp_rn(quad_sum(total[half]));
     const int token = first_token + half * 8;
-    if (token >= tile.length) continue;
-    const std::int64_t row = tile.start + token;
+    if (token < params.prefix || token >= tile.length) continue;
+    const std::int64_t row = query_start + token;
     __half* y = params.y + row * params.y_stride + head_column;
     const __half* gate =
         params.gate == nullptr ? nullptr : params.gate + row * params.gate_stride + head * params.gate_head_stride;
@@ -246,6 +248,7 @@ cudaError_t launch_attention_mma(const AttentionArgs& args, cudaStream_t stream)
   params.heads = args.q_heads;
   params.group = args.q_heads / args.kv_heads;
   params.head_dim = kAttentionHeadDim;
+  params.prefix = args.prefix_tokens;
   params.scale = kLog2E / 16.0F;
   params.overflow = args.overflow;
   // 32 keys: with 64 rows of queries they leave room for two blocks on a multiprocessor of every such card.

@@ -87,10 +87,13 @@ cudaError_t launch_attention_sm90(const AttentionArgs& args, int workers, cudaSt
   params.token_shift = params.group % 4 == 0 ? 4 : params.group % 2 == 0 ? 5 : 6;
   params.packed = kRows >> params.token_shift;
   params.scale = kLog2E / 16.0F;
+  params.prefix = args.prefix_tokens;
   const int d = kAttentionHeadDim, rows = kRows / params.packed;
-  if (!make_map(params.q, args.q, {d, args.tokens, args.q_heads, args.q_stride, d, rows, params.packed}) ||
+  const int queries = args.tokens - args.sequences * args.prefix_tokens;
+  if (queries == 0) return cudaSuccess;
+  if (!make_map(params.q, args.q, {d, queries, args.q_heads, args.q_stride, d, rows, params.packed}) ||
       !make_map(params.gate, args.gate,
-                {d, args.tokens, args.q_heads, args.gate_stride, args.gate_head_stride, rows, params.packed}) ||
+                {d, queries, args.q_heads, args.gate_stride, args.gate_head_stride, rows, params.packed}) ||
       !make_map(params.k, args.k, {d, args.tokens, args.kv_heads, args.kv_stride, d, Causal<1>::kKeys, 1}) ||
       !make_map(params.v, args.v, {d, args.tokens, args.kv_heads, args.kv_stride, d, Causal<1>::kKeys, 1})) {
     return cudaErrorInvalidValue;

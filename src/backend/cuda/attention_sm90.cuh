@@ -29,7 +29,7 @@ struct Params {
   std::int64_t y_stride;
   const int* cu;
   int* overflow;
-  int sequences, slots, heads, group;
+  int sequences, slots, heads, group, prefix;
   int packed;       // heads of a tile: 1, 2 or 4, all reading the same keys
   int token_shift;  // 64 / packed tokens are a warpgroup's, and this is the logarithm
   int pass;         // heads whose tiles are mixed; a pass goes over all tokens before the next begins
@@ -99,6 +99,7 @@ class Tiles {
       TileInfo tile;
       tile.rows = find_tile(params_.cu, params_.sequences, tokens, params_.slots - 1 - in_pass / across);
       if (tile.rows.first >= tile.rows.length) continue;
+      if (C::kCausal && tile.rows.first + tokens <= params_.prefix) continue;
       tile.head = index / of_pass * params_.pass + in_pass % across * params_.packed;
       const int last = C::kCausal ? min(tile.rows.first + tokens, tile.rows.length) : tile.rows.length;
       tile.blocks = (last + C::kKeys - 1) / C::kKeys;
@@ -112,6 +113,12 @@ class Tiles {
   const Params& params_;
   int round_ = 0;
 };
+
+// Where the tile's sequence begins in the matrices that have rows of new tokens alone.
+template <typename C>
+__device__ __forceinline__ int query_start(const Params& params, const TileInfo& tile) {
+  return C::kCausal ? tile.rows.start_without(params.prefix) : tile.rows.start;
+}
 
 // --- the fetching warpgroup: one thread for the keys and values, one for each worker's queries ---
 
@@ -167,7 +174,8 @@ __device__ void fetch_queries(Shared<C>& shared, const Params& params, int worke
   std::uint32_t parity = 1;
   for (;;) {
     const TileInfo tile = tiles.next();
-    const int token = tile.rows.start + tile.rows.first + worker * (kRows / params.packed);
+    // Before the first new token it may be negative: rows that are not there are zeros, and nobody stores theirs.
+    const int token = query_start<C>(params, tile) + tile.rows.first + worker * (kRows / params.packed);
     if (tile.rows.length > 0) {
       announce_rows<C>(&params.q, token, tile.head);
       if constexpr (C::kCausal) announce_rows<C>(&params.gate, token, tile.head);
@@ -462,7 +470,7 @@ class Worker {
 #pragma unroll
       for (unsigned i = 0; i < kTogether && first + i < kWords; ++i) store_word(result_place(first + i), halves[i]);
     }
-    const bool seen = (bad[0] && token(row(0)) < tile_.rows.length) || (bad[1] && token(row(1)) < tile_.rows.length);
+    const bool seen = (bad[0] && is_wanted(token(row(0)))) || (bad[1] && is_wanted(token(row(1))));
     if (seen && params_.overflow != nullptr) params_.overflow[tile_.rows.sequence] = 1;
     if (__any_sync(kFullWarp, seen)) {
 #pragma unroll 1
@@ -476,6 +484,10 @@ class Worker {
 
   // Where this lane's values 2 * i and the next of its part of the result go.
   __device__ std::uint32_t result_place(unsigned i) const { return place(row(i % 2), i / 2 * 8 + lane_ % 4 * 2); }
+
+  __device__ bool is_wanted(int token) const {
+    return token < tile_.rows.length && (!C::kCausal || token >= params_.prefix);
+  }
 
   // This warp's 16 rows, once all its lanes have written them.
   __device__ void store() {
@@ -493,8 +505,9 @@ class Worker {
 #pragma unroll
       for (unsigned step = 0; step < kTogether; ++step) {
         const unsigned i = first + step * kWarpSize + lane_, r = first_row() + i / kWords;
-        if (i >= 16 * kWords || token(r) >= tile_.rows.length) continue;
-        __half* y = params_.y + (tile_.rows.start + token(r)) * params_.y_stride + head(r) * kHeadDim + i % kWords * 8;
+        if (i >= 16 * kWords || !is_wanted(token(r))) continue;
+        const int y_row = query_start<C>(params_, tile_) + token(r);
+        __half* y = params_.y + y_row * params_.y_stride + head(r) * kHeadDim + i % kWords * 8;
         *reinterpret_cast<uint4*>(y) = value[step];
       }
     }

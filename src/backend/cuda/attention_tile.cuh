@@ -19,6 +19,9 @@ struct SequenceTile {
   int start;   // the sequence's first token
   int length;  // the sequence's tokens
   int first;   // the tile's first token, counted from `start`; a tile at or past `length` has no rows
+
+  // Where the sequence's first token would have its row in a matrix that lacks each sequence's first `prefix` ones.
+  __device__ __forceinline__ int start_without(int prefix) const { return start - (sequence + 1) * prefix; }
 };
 
 // The host knows how many tokens and sequences there are, not where they lie. A tile of `rows` tokens is found by its

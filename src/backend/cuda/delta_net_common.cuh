@@ -34,6 +34,21 @@ __device__ inline int sequence_of(const int* cu_seqlens, int sequences, int toke
   return last_not_past(token, sequences, [=](int sequence) { return __ldg(cu_seqlens + sequence); });
 }
 
+// Where a token's gates lie, whose sequence begins with token `first` of all: among the known or among the new ones.
+struct GatePlace {
+  template <typename Args>
+  __device__ GatePlace(const Args& args, int sequence, int first, int token, int head)
+      : is_known(token - first < args.prefix_tokens),
+        row(is_known ? token - first : token - (sequence + 1) * args.prefix_tokens) {
+    const std::int64_t place = row * (is_known ? args.prefix_stride : args.ba_stride) + head;
+    a = (is_known ? args.prefix_a : args.a) + place;
+    b = (is_known ? args.prefix_b : args.b) + place;
+  }
+  bool is_known;
+  std::int64_t row;
+  const float *a, *b;
+};
+
 // Eight adjacent features as they lie in memory, 16-byte aligned.
 template <typename T>
 struct Bits8;

@@ -31,21 +31,23 @@ __global__ void __launch_bounds__(kDim) delta_net_f32_plain_kernel(const DeltaNe
   const float scale = 1.0F / sqrtf(static_cast<float>(kDim));
   const float rate = args.neg_exp_a_log[head], bias = args.dt_bias[head];
   float state[kDim] = {};
-  for (int token = args.cu_seqlens[sequence]; token < args.cu_seqlens[sequence + 1]; ++token) {
+  const int first = args.cu_seqlens[sequence];
+  for (int token = first; token < args.cu_seqlens[sequence + 1]; ++token) {
     const std::int64_t key_at = (std::int64_t{token} * args.key_heads + key_head) * kDim + column;
     const std::int64_t value_at = (std::int64_t{token} * args.value_heads + head) * kDim + column;
     float *k = k_rows[token % 2], *q = q_rows[token % 2];
     k[column] = args.k[key_at];
     q[column] = args.q[key_at];
     __syncthreads();  // the only one: a row is written again two tokens later
-    const float decay = expf(rate * softplus(args.a[token * args.ba_stride + head] + bias));
-    const float beta = logistic(args.b[token * args.ba_stride + head]);
+    const GatePlace gate(args, sequence, first, token, head);
+    const float decay = expf(rate * softplus(*gate.a + bias)), beta = logistic(*gate.b);
 #pragma unroll
     for (int i = 0; i < kDim; ++i) state[i] *= decay;
     const float change = beta * (args.v[value_at] - dot(state, k));
 #pragma unroll
     for (int i = 0; i < kDim; ++i) state[i] = __fmaf_rn(k[i], change, state[i]);
-    args.y[value_at] = scale * dot(state, q);
+    const float y = scale * dot(state, q);
+    if (!gate.is_known) args.y[(gate.row * args.value_heads + head) * kDim + column] = y;
   }
 }
 

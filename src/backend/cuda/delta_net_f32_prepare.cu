@@ -106,11 +106,12 @@ __device__ void prepare(const DeltaNetF32Args& args, const Tensors& to) {
   const int start = __ldg(args.cu_seqlens + sequence);
   const int first = start + (slot - first_slot(start, sequence)) * kChunk;
   const int tokens = min(kChunk, __ldg(args.cu_seqlens + sequence + 1) - first);
+  wait_for_inputs();        // cu_seqlens was uploaded: no kernel writes it
   if (tokens <= 0) return;  // an empty slot
   const int heads_per_key = args.value_heads / args.key_heads, key_head = head / heads_per_key;
 
   GateInputs gate_inputs;
-  if (warp == 0) gate_inputs = load_gate_inputs(args, first, tokens, head);
+  if (warp == 0) gate_inputs = load_gate_inputs(args, sequence, start, first, tokens, head);
   load_keys(args, s.keys, first, tokens, key_head);
   fence_shared_for_async();
   __syncthreads();
@@ -166,7 +167,6 @@ __device__ void prepare(const DeltaNetF32Args& args, const Tensors& to) {
 __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
     delta_net_f32_prepare_kernel(const __grid_constant__ DeltaNetF32Args args, const Tensors to) {
   let_next_start();
-  wait_for_inputs();
   if (kHasWarpgroupProducts) {
     prepare(args, to);
   } else {

@@ -42,8 +42,8 @@ struct Tensors {  // what the first pass left
   const ChunkF32Record* records;
 };
 struct Place {
-  int first, tokens, chunks, head, key_head, first_value;  // of this block
-  std::int64_t slot;                                       // of its first chunk
+  int first, first_y, tokens, chunks, head, key_head, first_value;  // of this block; first_y: where y has token 0
+  std::int64_t slot;                                                // of its first chunk
 };
 
 // Brings a chunk's planes; by one thread.
@@ -139,6 +139,7 @@ __device__ __forceinline__ void compute(const DeltaNetF32Args& args, const Tenso
   const int token_stride = args.value_heads * kDeltaNetHeadDim;
   std::int64_t value_at = std::int64_t{place.first + column} * token_stride + place.head * kDeltaNetHeadDim +
                           place.first_value + 16 * warp + lane / 4;
+  float* const y_from_v = args.y + std::int64_t{place.first_y - place.first} * token_stride;
   const float scale = 1.0F / sqrtf(static_cast<float>(kDeltaNetHeadDim));
   float state[64] = {};
 #pragma unroll 1
@@ -146,7 +147,8 @@ __device__ __forceinline__ void compute(const DeltaNetF32Args& args, const Tenso
     const Stage& stage = s.stages[chunk % kStages];
     const ChunkGates& gates = stage.record.gates;
     const int tokens = place.tokens - chunk * kChunk - column;  // from this lane's first
-    __syncthreads();                                            // the other stage is free
+    const int known = args.prefix_tokens - chunk * kChunk - column;
+    __syncthreads();  // the other stage is free
     if (threadIdx.x == 0 && chunk + 1 < place.chunks) load(args, from, place, chunk + 1, s);
 
     const RowScales state_scales = row_scales(state);
@@ -228,7 +230,7 @@ __device__ __forceinline__ void compute(const DeltaNetF32Args& args, const Tenso
     pin(r);
 
     // O
-    float* y = args.y + value_at;
+    float* y = y_from_v + value_at;
 #pragma unroll
     for (int tile = 0; tile < 8; ++tile) {
       const float2 f = *reinterpret_cast<const float2*>(gates.query_decay + 8 * tile + column);
@@ -238,7 +240,7 @@ __device__ __forceinline__ void compute(const DeltaNetF32Args& args, const Tenso
         const float from_state = out[at] * (state_scales.inverse[row] * (1.0F / kPlaneScale));
         const float from_chunk = r[at] * (n_scales.inverse[row] * (1.0F / kPlaneScale));
         const float sum = __fmaf_rn(i % 2 == 0 ? f.x : f.y, from_state, scale * from_chunk);
-        if (token < tokens) y[token * token_stride + 8 * row] = sum;
+        if (token >= known && token < tokens) y[token * token_stride + 8 * row] = sum;
       }
     }
     value_at += std::int64_t{kChunk} * token_stride;
@@ -265,13 +267,17 @@ __device__ __forceinline__ void scan(const DeltaNetF32Args& args, const Tensors&
   place.first_value = static_cast<int>(blockIdx.x) % kBlocksPerHead * kValues;
   place.key_head = place.head / (args.value_heads / args.key_heads);
   place.first = __ldg(args.cu_seqlens + sequence);
+  place.first_y = place.first - (sequence + 1) * args.prefix_tokens;
   place.tokens = __ldg(args.cu_seqlens + sequence + 1) - place.first;
   place.chunks = (place.tokens + kChunk - 1) / kChunk;
   place.slot = first_slot(place.first, sequence);
-  if (place.chunks <= 0) return;
   if (threadIdx.x == 0) {
     for (std::uint64_t& barrier : s.loaded) barrier_init(barrier, 1);
     barrier_init_done();
+  }
+  wait_for_inputs();  // what was uploaded for the pass is read before
+  if (place.chunks <= 0) return;
+  if (threadIdx.x == 0) {
     load(args, from, place, 0, s);
   }
   __syncthreads();
@@ -281,7 +287,6 @@ __device__ __forceinline__ void scan(const DeltaNetF32Args& args, const Tensors&
 __global__ void __launch_bounds__(kThreads, 1)
     delta_net_f32_scan_kernel(const __grid_constant__ DeltaNetF32Args args, const Tensors from) {
   let_next_start();
-  wait_for_inputs();
   if (kHasWarpgroupProducts) {
     scan(args, from);
   } else {

@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(kDim) delta_net_plain_kernel(const DeltaNetArg
     k[column] = __half2float(args.k[key_place]);
     q[column] = __half2float(args.q[key_place]);
     __syncthreads();  // the only one: a row is written again two tokens later
-    const float decay = expf(rate * softplus(args.a[token * args.ba_stride + head] + bias));
-    const float beta = logistic(args.b[token * args.ba_stride + head]);
+    const GatePlace gate(args, sequence, first, token, head);
+    const float decay = expf(rate * softplus(*gate.a + bias)), beta = logistic(*gate.b);
 #pragma unroll
     for (int i = 0; i < kDim; ++i) state[i] *= decay;
     const float change = beta * (__half2float(args.v[value_place]) - dot(state, k));
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kDim) delta_net_plain_kernel(const DeltaNetArg
       overflowed = true;
       y = __float2half_rn(__hisnan(y) ? 0.0F : copysignf(kLargestHalf, __half2float(y)));
     }
-    args.y[value_place] = y;
+    if (!gate.is_known) args.y[(gate.row * args.value_heads + head) * kDim + column] = y;
   }
   if (overflowed) args.overflow[sequence] = 1;
 }

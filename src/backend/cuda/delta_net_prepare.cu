@@ -72,11 +72,12 @@ __device__ void prepare(const DeltaNetArgs& args) {
   const int start = __ldg(args.cu_seqlens + sequence);
   const int first = start + (slot - first_slot(start, sequence)) * kChunk;
   const int tokens = min(kChunk, __ldg(args.cu_seqlens + sequence + 1) - first);
+  wait_for_inputs();        // cu_seqlens was uploaded: no kernel writes it
   if (tokens <= 0) return;  // an empty slot
 
   load_tiles(args, s, first, tokens, head / (args.value_heads / args.key_heads));
   GateInputs gate_inputs;
-  if (warp == 0) gate_inputs = load_gate_inputs(args, first, tokens, head);
+  if (warp == 0) gate_inputs = load_gate_inputs(args, sequence, start, first, tokens, head);
   copy_async_wait<0>();
   fence_shared_for_async();
   __syncthreads();
@@ -120,7 +121,6 @@ __device__ void prepare(const DeltaNetArgs& args) {
 
 __global__ void __launch_bounds__(kThreads, 5) delta_net_prepare_kernel(const __grid_constant__ DeltaNetArgs args) {
   let_next_start();
-  wait_for_inputs();
   if (kHasWarpgroupProducts) {
     prepare(args);
   } else {

@@ -57,15 +57,18 @@ __device__ __forceinline__ Split as_operand(const float (&d)[2][4]) {
 struct GateInputs {
   float a[2], b[2], rate, bias;
 };
+// The chunk's first token is `first` of all, `start` that of its sequence.
 template <typename Args>
-__device__ __forceinline__ GateInputs load_gate_inputs(const Args& args, int first, int tokens, int head) {
+__device__ __forceinline__ GateInputs load_gate_inputs(const Args& args, int sequence, int start, int first, int tokens,
+                                                       int head) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   GateInputs in;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    const std::int64_t place = (first + min(2 * lane + i, tokens - 1)) * args.ba_stride + head;
-    in.a[i] = __ldg(args.a + place);
-    in.b[i] = __ldg(args.b + place);
+    const int token = first + min(2 * lane + i, tokens - 1);
+    const GatePlace place(args, sequence, start, token, head);
+    in.a[i] = __ldg(place.a);
+    in.b[i] = __ldg(place.b);
   }
   in.rate = __ldg(args.neg_exp_a_log + head);
   in.bias = __ldg(args.dt_bias + head);

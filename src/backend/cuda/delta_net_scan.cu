@@ -69,7 +69,8 @@ class Mover {
     k_ = reinterpret_cast<const char*>(args.k) + key_offset;
     q_ = reinterpret_cast<const char*>(args.q) + key_offset;
     v_ = reinterpret_cast<const char*>(args.v) + value_offset;
-    y_ = reinterpret_cast<char*>(args.y) + value_offset;
+    y_ = reinterpret_cast<char*>(args.y) + value_offset -
+         std::int64_t{place.sequence + 1} * args.prefix_tokens * args.value_heads * kTokenBytes;
     key_step_ = std::int64_t{args.key_heads} * kKeyRows * kTokenBytes;
     value_step_ = std::int64_t{args.value_heads} * kValueRows * kTokenBytes;
     record_ = static_cast<const ChunkRecord*>(args.workspace) +
@@ -158,7 +159,7 @@ class Mover {
   }
 
   __device__ void store(int chunk) {
-    const int tokens = place_.tokens - chunk * kChunk;
+    const int tokens = place_.tokens - chunk * kChunk, known = args_.prefix_tokens - chunk * kChunk;
     const unsigned char* from = s_.outputs + tile_offset(value_row_, value_piece_);
     barrier_wait(s_.written, chunk);
     uint4 bits[kValuePieces];
@@ -168,7 +169,8 @@ class Mover {
 #pragma unroll
     for (int i = 0; i < kValuePieces; ++i) {
       if (args_.overflow != nullptr) overflowed_ |= saturate(bits[i]);  // rows past the end are zeros
-      if (i * kValueRows + value_row_ < tokens) *reinterpret_cast<uint4*>(y_) = bits[i];
+      const int row = i * kValueRows + value_row_;
+      if (row >= known && row < tokens) *reinterpret_cast<uint4*>(y_) = bits[i];
       y_ += value_step_;
     }
   }
@@ -342,7 +344,6 @@ __device__ __forceinline__ void scan(const DeltaNetArgs& args) {
   place.first = __ldg(args.cu_seqlens + place.sequence);
   place.tokens = __ldg(args.cu_seqlens + place.sequence + 1) - place.first;
   place.chunks = (place.tokens + kChunk - 1) / kChunk;
-  if (place.chunks <= 0) return;
   if (threadIdx.x == 0) {
     constexpr int kComputeThreads = kGroups * kGroupThreads;
     for (int stage = 0; stage < kStages; ++stage) {
@@ -354,6 +355,8 @@ __device__ __forceinline__ void scan(const DeltaNetArgs& args) {
     barrier_init_done();
   }
   __syncthreads();
+  wait_for_inputs();  // what was uploaded for the pass is read before
+  if (place.chunks <= 0) return;
   const int group = static_cast<int>(threadIdx.x) / kGroupThreads;
   if (group == 0) {
     if constexpr (kGroups == 2) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kMoveRegisters));
@@ -368,7 +371,6 @@ template <int kGroups>
 __global__ void __launch_bounds__((1 + kGroups) * kGroupThreads, 1)
     delta_net_scan_kernel(const __grid_constant__ DeltaNetArgs args) {
   let_next_start();
-  wait_for_inputs();
   if (kHasWarpgroupProducts) {
     scan<kGroups>(args);
   } else {

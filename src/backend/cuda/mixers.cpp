@@ -23,7 +23,8 @@ bool holds(bool condition, const std::string& message, Context& context) {
 }
 
 void run_f32(const Tensor& y, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& gate,
-             const Tensor& cu_queries, const Tensor& cu_keys, std::int64_t head_dim, bool causal, Context& context) {
+             const Tensor& cu_queries, const Tensor& cu_keys, std::int64_t head_dim, bool causal, std::int64_t prefix,
+             Context& context) {
   if (!holds(head_dim <= kMostAttentionF32HeadDim, fmt::format("cuda: attention heads of {}", head_dim), context))
     return;
   AttentionF32Args args{.y = data<float>(y),
@@ -37,13 +38,14 @@ void run_f32(const Tensor& y, const Tensor& q, const Tensor& k, const Tensor& v,
                         .gate_stride = gate ? gate.stride : 0,
                         .cu_queries = data<const int>(cu_queries),
                         .cu_keys = data<const int>(cu_keys),
-                        .queries = q.rows,
+                        .queries = causal ? k.rows : q.rows,
                         .keys = k.rows,
                         .segments = small(cu_queries.cols - 1),
                         .heads = small(q.cols / head_dim),
                         .group = small(q.cols / k.cols),
                         .head_dim = small(head_dim),
-                        .causal = causal};
+                        .causal = causal,
+                        .prefix = prefix};
   if (const std::int64_t count = attention_f32_partials(args); count > 0) {
     args.partials = context.states.get<float>(count, context);
     if (context.failed()) return;
@@ -55,7 +57,8 @@ void run_f32(const Tensor& y, const Tensor& q, const Tensor& k, const Tensor& v,
 
 void run(const Attention& op, Context& context) {
   if (op.q.dtype == DType::f32) {
-    return run_f32(op.y, op.q, op.k, op.v, op.q_gate, op.cu_seqlens, op.cu_seqlens, op.head_dim, true, context);
+    return run_f32(op.y, op.q, op.k, op.v, op.q_gate, op.cu_seqlens, op.cu_seqlens, op.head_dim, true, op.prefix,
+                   context);
   }
   if (!holds(op.head_dim == kAttentionHeadDim,
              fmt::format("cuda: attention heads of {} features: expected {}", op.head_dim, kAttentionHeadDim),
@@ -74,7 +77,8 @@ void run(const Attention& op, Context& context) {
                                   .y_stride = op.y.stride,
                                   .cu_seqlens = data<const int>(op.cu_seqlens),
                                   .sequences = small(op.cu_seqlens.cols - 1),
-                                  .tokens = small(op.q.rows),
+                                  .tokens = small(op.k.rows),
+                                  .prefix_tokens = small(op.prefix),
                                   .q_heads = small(op.q.cols / op.head_dim),
                                   .kv_heads = small(op.k.cols / op.head_dim)},
                                  context.stream),
@@ -83,7 +87,7 @@ void run(const Attention& op, Context& context) {
 
 void run(const CrossAttention& op, Context& context) {
   if (op.q.dtype == DType::f32) {
-    return run_f32(op.y, op.q, op.k, op.v, {}, op.cu_queries, op.cu_keys, op.head_dim, false, context);
+    return run_f32(op.y, op.q, op.k, op.v, {}, op.cu_queries, op.cu_keys, op.head_dim, false, 0, context);
   }
   // FP16 activations are the vision tower's, whose queries and keys are the same tokens.
   CHECK(op.cu_queries.buffer == op.cu_keys.buffer && op.q.rows == op.k.rows);
@@ -112,7 +116,7 @@ void run(const ShortConv& op, Context& context) {
     return;
   }
   CHECK(op.q.stride == op.q.cols && op.k.stride == op.k.cols && op.v.stride == op.v.cols);
-  const int sequences = small(op.cu_seqlens.cols - 1), tokens = small(op.x.rows);
+  const int sequences = small(op.cu_seqlens.cols - 1), tokens = small(op.q.rows);
   if (op.x.dtype == DType::f32) {
     context.check(launch_short_conv_f32({.q = data<float>(op.q),
                                          .k = data<float>(op.k),
@@ -124,7 +128,10 @@ void run(const ShortConv& op, Context& context) {
                                          .sequences = sequences,
                                          .tokens = tokens,
                                          .key_heads = small(op.q.cols / d),
-                                         .value_heads = small(op.v.cols / d)},
+                                         .value_heads = small(op.v.cols / d),
+                                         .prefix = op.prefix ? data<const float>(op.prefix) : nullptr,
+                                         .prefix_stride = op.prefix.stride,
+                                         .prefix_tokens = small(op.prefix.rows)},
                                         context.stream),
                   "short_conv_f32");
     return;
@@ -139,7 +146,10 @@ void run(const ShortConv& op, Context& context) {
                                    .sequences = sequences,
                                    .tokens = tokens,
                                    .key_heads = small(op.q.cols / d),
-                                   .value_heads = small(op.v.cols / d)},
+                                   .value_heads = small(op.v.cols / d),
+                                   .prefix = op.prefix ? data<const __half>(op.prefix) : nullptr,
+                                   .prefix_stride = op.prefix.stride,
+                                   .prefix_tokens = small(op.prefix.rows)},
                                   context.stream),
                 "short_conv");
 }
@@ -160,7 +170,6 @@ void run(const DeltaNet& op, Context& context) {
   void* workspace = nullptr;
   if (bytes > 0) context.check(context.states.get(bytes, &workspace), "memory for delta_net");
   if (context.failed()) return;
-  if (context.failed()) return;
   if (is_f32) {
     context.check(launch_delta_net_f32({.y = data<float>(op.y),
                                         .q = data<const float>(op.q),
@@ -177,7 +186,11 @@ void run(const DeltaNet& op, Context& context) {
                                         .key_heads = key_heads,
                                         .value_heads = value_heads,
                                         .workspace = workspace,
-                                        .workspace_bytes = bytes},
+                                        .workspace_bytes = bytes,
+                                        .prefix_b = op.prefix_b ? data<const float>(op.prefix_b) : nullptr,
+                                        .prefix_a = op.prefix_a ? data<const float>(op.prefix_a) : nullptr,
+                                        .prefix_stride = op.prefix_b.stride,
+                                        .prefix_tokens = small(op.prefix_b.rows)},
                                        context.stream),
                   "delta_net_f32");
     return;
@@ -197,7 +210,11 @@ void run(const DeltaNet& op, Context& context) {
                                   .key_heads = key_heads,
                                   .value_heads = value_heads,
                                   .workspace = workspace,
-                                  .workspace_bytes = bytes},
+                                  .workspace_bytes = bytes,
+                                  .prefix_b = op.prefix_b ? data<const float>(op.prefix_b) : nullptr,
+                                  .prefix_a = op.prefix_a ? data<const float>(op.prefix_a) : nullptr,
+                                  .prefix_stride = op.prefix_b.stride,
+                                  .prefix_tokens = small(op.prefix_b.rows)},
                                  context.stream),
                 "delta_net");
 }

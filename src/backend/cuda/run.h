@@ -30,5 +30,6 @@ void run(const PatchEmbed& op, Context& context);
 void run(const AddInterpolated& op, Context& context);
 void run(const Rope& op, Context& context);
 void run(const PutRows& op, Context& context);
+void run(const PrependRows& op, Context& context);
 
 }  // namespace clef::cuda

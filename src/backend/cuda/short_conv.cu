@@ -31,7 +31,33 @@ __device__ void set_flag(const ShortConvArgs& args, int sequence) { args.overflo
 __device__ bool saturated(const ShortConvF32Args& /*args*/, Bits8<float>& /*bits*/) { return false; }
 __device__ void set_flag(const ShortConvF32Args& /*args*/, int /*sequence*/) {}
 
-template <int kRun, typename Args>
+// Where tokens' rows of x lie, asked for in ascending order: among the known or among the new ones.
+template <bool kHasPrefix, typename Args>
+class Rows {
+ public:
+  using T = Activation<Args>;
+  // `token` is of the sequence that begins with `start` and ends before `end`.
+  __device__ Rows(const Args& args, std::int64_t channel, int sequence, int start, int end)
+      : args_(args), channel_(channel), sequence_(sequence), start_(start), end_(end) {}
+  __device__ const T* of(int token) {
+    if constexpr (!kHasPrefix) return args_.x + channel_ + std::int64_t{token} * args_.x_stride;
+    while (token >= end_) {
+      ++sequence_;
+      start_ = end_;
+      end_ = __ldg(args_.cu_seqlens + sequence_ + 1);
+    }
+    const int place = token - start_;
+    if (place < args_.prefix_tokens) return args_.prefix + channel_ + place * args_.prefix_stride;
+    return args_.x + channel_ + (std::int64_t{token} - (sequence_ + 1) * args_.prefix_tokens) * args_.x_stride;
+  }
+
+ private:
+  const Args& args_;
+  const std::int64_t channel_;
+  int sequence_, start_, end_;
+};
+
+template <int kRun, bool kHasPrefix, typename Args>
 __global__ void __launch_bounds__(kThreads) short_conv_kernel(const Args args) {
   let_next_start();
   using T = Activation<Args>;
@@ -57,23 +83,23 @@ __global__ void __launch_bounds__(kThreads) short_conv_kernel(const Args args) {
   for (int tap = 0; tap < kShortConvTaps; ++tap) {
     unpack8(load_bits(args.weight + tap * channels + channel), weight[tap]);
   }
+  // Nor what was uploaded for the pass.
+  const int first = static_cast<int>(blockIdx.y) * kRun, last = min(first + kRun, args.tokens);
+  int sequence = sequence_of(args.cu_seqlens, args.sequences, first);
+  int start = __ldg(args.cu_seqlens + sequence), end = __ldg(args.cu_seqlens + sequence + 1);
   wait_for_inputs();
 
   // A window of rows: kHistory from before the step's tokens, then theirs. Rows of another sequence are zeroed.
-  const int first = static_cast<int>(blockIdx.y) * kRun, last = min(first + kRun, args.tokens);
-  const T* const x = args.x + channel;
+  Rows<kHasPrefix, Args> x(args, channel, sequence, start, end);
   Bits8<T> rows[kHistory + kStep];
 #pragma unroll
-  for (int i = 0; i < kHistory; ++i)
-    rows[i] = load_bits(x + std::int64_t{max(first - kHistory + i, 0)} * args.x_stride);
-  int sequence = sequence_of(args.cu_seqlens, args.sequences, first);
-  int start = __ldg(args.cu_seqlens + sequence), end = __ldg(args.cu_seqlens + sequence + 1);
+  for (int i = 0; i < kHistory; ++i) rows[i] = load_bits(x.of(max(first - kHistory + i, start)));
 
   Bits8<T> next[kStep];
   const auto load_next = [&](int group) {
 #pragma unroll
     for (int step = 0; step < kStep; ++step) {
-      next[step] = load_bits(x + std::int64_t{min(group + step, last - 1)} * args.x_stride);
+      next[step] = load_bits(x.of(min(group + step, last - 1)));
     }
   };
   load_next(first);
@@ -126,14 +152,16 @@ cudaError_t launch(const Args& args, cudaStream_t stream) {
   const int heads = 2 * args.key_heads + args.value_heads;
   const dim3 grid(static_cast<unsigned>((heads + kHeadsPerBlock - 1) / kHeadsPerBlock),
                   static_cast<unsigned>((args.tokens + kRun - 1) / kRun));
-  return Launch(grid, kThreads, 0, stream).run(short_conv_kernel<kRun, Args>, args);
+  const Launch launch(grid, kThreads, 0, stream);
+  return args.prefix_tokens > 0 ? launch.run(short_conv_kernel<kRun, true, Args>, args)
+                                : launch.run(short_conv_kernel<kRun, false, Args>, args);
 }
 
 template <typename Args>
 cudaError_t launch_any(const Args& args, cudaStream_t stream) {
   constexpr std::int64_t kAligned = 16 / sizeof(Activation<Args>);
   if (args.tokens == 0) return cudaSuccess;
-  if (args.x_stride % kAligned != 0) return cudaErrorInvalidValue;
+  if (args.x_stride % kAligned != 0 || args.prefix_stride % kAligned != 0) return cudaErrorInvalidValue;
   return args.tokens <= 2048 ? launch<kStep>(args, stream) : launch<4 * kStep>(args, stream);
 }
 

@@ -133,10 +133,11 @@ void delta_net_head(const DeltaNetHead& head) {
     const float* k = head.k + first * head.qk_stride;
     alignas(64) float beta[kChunk] = {}, g[kChunk] = {}, from_start[kChunk];
     for (Index i = 0; i < tokens; ++i) {
-      const float input = head.a[(first + i) * head.ba_stride] + head.dt_bias;
+      const Index t = first + i, row = t < head.known ? t * head.known_ba_stride : (t - head.known) * head.ba_stride;
+      const float input = (t < head.known ? head.known_a : head.a)[row] + head.dt_bias;
       const float softplus = input > 20.0F ? input : __builtin_log1pf(__builtin_expf(input));  // PyTorch's threshold
       g[i] = head.neg_exp_a_log * softplus;
-      beta[i] = head.b[(first + i) * head.ba_stride];
+      beta[i] = (t < head.known ? head.known_b : head.b)[row];
     }
     for (Index i = 0; i < kChunk; i += 16) store(beta + i, sigmoid(load(beta + i)));
     decays(g, s.decay, from_start);
@@ -164,9 +165,9 @@ void delta_net_head(const DeltaNetHead& head) {
     }
     pack_tiles(s.qk, kChunk, tiles, tokens, s.qk_tiles);
     multiply_all(tiles, tokens, s.qk_tiles, panels, s.new_values, kPanel * kChunk, s.outputs, wide, true);
-    for (Index i = 0; i < tokens; ++i) {
+    for (Index i = first < head.known ? least(head.known - first, tokens) : 0; i < tokens; ++i) {
       const float* out = s.outputs + i * wide;
-      each_vector(n, head.y + (first + i) * head.y_stride,
+      each_vector(n, head.y + (first + i - head.known) * head.y_stride,
                   [out, scale](Index c, int) { return mul(load(out + c), broadcast(scale)); });
     }
     if (first + kChunk >= head.tokens) break;  // nobody reads the last state

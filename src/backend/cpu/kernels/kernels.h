@@ -54,11 +54,14 @@ struct DeltaNetHead {
   std::int64_t qk_stride;
   const float* v;  // first token's row at the value head
   std::int64_t v_stride;
-  const float *b, *a;  // first token's row at the value head
+  const float *b, *a;  // first new token's row at the value head
   std::int64_t ba_stride;
+  std::int64_t known;              // so many first tokens have gates of their own and no y; the others are new
+  const float *known_b, *known_a;  // first of their rows at the value head
+  std::int64_t known_ba_stride;
   float neg_exp_a_log, dt_bias;
   std::int64_t tokens, head_dim, value_dim;
-  float* y;
+  float* y;  // of the first new token
   std::int64_t y_stride;
   float* scratch;  // delta_net_scratch(head_dim, value_dim) floats
 };
