@@ -45,7 +45,7 @@ void print_op_times(const OpTimes& times, double seconds, const Peak& peak);
 // A record of `tokens` tokens, at least 64, with one question of three options near its end. The first 36 are the same
 // in all, as in Clef's prompts.
 EncodedRecord make_record(std::int64_t tokens, std::int64_t vocab_size, std::uint32_t seed);
-// An image two patches high; the arithmetic depends on the number of patches, a multiple of 4, alone.
+// An image of so many patches, a multiple of 4, as square as they can be.
 EncodedMedia make_image(std::int64_t patches, const VisionConfig& config);
 // One such image and `tokens` tokens of text.
 EncodedRecord make_image_record(std::int64_t patches, std::int64_t tokens, const VisionConfig& config,

@@ -34,7 +34,10 @@ EncodedRecord make_record(std::int64_t tokens, std::int64_t vocab_size, std::uin
 EncodedMedia make_image(std::int64_t patches, const VisionConfig& config) {
   EncodedMedia image;
   image.grid_h = 2;
-  image.grid_w = patches / 2;
+  for (std::int64_t h = 2; h * h <= patches; h += 2) {
+    if (patches % (2 * h) == 0) image.grid_h = h;
+  }
+  image.grid_w = patches / image.grid_h;
   image.token_spans = {{.first = kFixedTokens, .count = patches / 4}};
   image.patches.resize(static_cast<std::size_t>(patches * config.patch_width()));
   std::uint32_t state = 1;

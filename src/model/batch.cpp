@@ -50,8 +50,9 @@ std::int64_t append(Lists& lists, const EncodedRecord& record, std::int64_t know
 
 }  // namespace
 
-Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelConfig& model, RopeTable& rope,
+Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelConfig& model, Angles& angles,
                    Device& device, const PrefixRows* known) {
+  RopeTable& rope = angles.text;
   const std::int64_t known_tokens = known == nullptr ? 0 : known->tokens;
   const TextConfig& config = model.text;
   Lists lists;
@@ -103,7 +104,7 @@ Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelCon
   batch.cu_options = TRY(row(lists.cu_options));
   batch.question_of_option = TRY(row(lists.question_of_option));
   batch.question_types = TRY(row(lists.question_types));
-  if (model.vision) batch.vision = TRY(pack_vision(records, first_tokens, *model.vision, tables));
+  if (model.vision) batch.vision = TRY(pack_vision(records, first_tokens, *model.vision, angles.vision, tables));
   TRY(tables.finish());
   return batch;
 }

@@ -45,9 +45,17 @@ struct Batch {
   std::shared_ptr<DeviceTables> tables;                // owns the above
 };
 
+// Cosines and sines that passes have in common.
+struct Angles {
+  explicit Angles(const ModelConfig& config)
+      : text(config.text), vision(config.vision ? vision_frequencies(*config.vision) : std::vector<float>{}) {}
+  RopeTable text;
+  AngleTable vision;
+};
+
 // Each id must be below vocab_size, and each record hold at least one question and one token; only a model with a tower
 // takes records with media. Where the records' first tokens are known, their schemas and media begin behind them.
-Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelConfig& config, RopeTable& rope,
+Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelConfig& config, Angles& angles,
                    Device& device, const PrefixRows* known = nullptr);
 
 }  // namespace clef

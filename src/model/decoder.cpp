@@ -180,8 +180,8 @@ Result<GatedDeltaNet> GatedDeltaNet::load(const DeltaNetWeights& weights, const 
   return net;
 }
 
-void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& precise,
-                            const std::string& name, std::size_t layer) const {
+void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& precise_in,
+                            const PreciseRows& precise, const std::string& name, std::size_t layer) const {
   pass.run(Projections{.y = s.qkvz,
                        .x = s.normed,
                        .first = in_qkv_,
@@ -190,7 +190,7 @@ void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch
                        .gates = s.ba,
                        .gate_first = in_b_,
                        .gate_second = in_a_,
-                       .precise = precise,
+                       .precise = precise_in,
                        .low = s.normed_low});
   pass.mark(name, "in_proj_qkv", s.qkv);
   pass.mark(name, "in_proj_z", s.z);
@@ -320,18 +320,20 @@ void Decoder::forward(Pass& pass, const Batch& batch, const DecoderMemory& memor
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const DecoderLayer& layer = layers_[i];
     const bool is_precise = static_cast<std::int64_t>(i) < memory.precise_layers;
-    const bool all_rows = memory.all_rows_precise || i == 0;
-    const PreciseRows precise = is_precise && !all_rows ? batch.precise : PreciseRows{};
+    const PreciseRows precise = is_precise && !memory.all_rows_precise ? batch.precise : PreciseRows{};
     const DecoderScratch mlp = is_precise ? with(memory.precise, precise) : memory.rest;
-    const DecoderScratch& mixer = std::holds_alternative<GatedAttention>(layer.mixer) ? memory.rest : mlp;
+    DecoderScratch mixer = std::holds_alternative<GatedAttention>(layer.mixer) ? memory.rest : mlp;
+    // Of what the very first product reads all rows are precise.
+    const PreciseRows precise_in = i == 0 ? PreciseRows{} : precise;
+    if (i == 0 && is_precise) mixer.normed_low = memory.precise.normed_low;
     pass.run(RmsNorm{.y = mixer.normed,
                      .x = residual,
                      .gain = layer.input_norm,
                      .eps = eps_,
                      .low = mixer.normed_low,
-                     .precise = precise});
+                     .precise = precise_in});
     if (const auto* delta_net = std::get_if<GatedDeltaNet>(&layer.mixer)) {
-      delta_net->forward(pass, batch, mixer, precise, layer.name, i);
+      delta_net->forward(pass, batch, mixer, precise_in, precise, layer.name, i);
     } else {
       std::get<GatedAttention>(layer.mixer).forward(pass, batch, mixer, layer.name, i);
     }

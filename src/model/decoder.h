@@ -18,7 +18,7 @@ namespace clef {
 // How activations are stored between the products of a layer. What is rounded to FP16 in the first layers grows through
 // all the others: at the size of Clef-Flash the first layer alone accounts for four fifths of the error's square, and
 // the first seven for nearly all. And it matters in the rows of questions and options: there alone the products of
-// these layers read more than f16, but in the first, where all do (docs/accuracy.md).
+// these layers read more than f16, but the first of all, which does in every row (docs/accuracy.md).
 struct Precision {
   DType activation = DType::f32;
   std::int64_t precise_layers = 0;  // of which Gated DeltaNet and MLP are precise; attention hardly matters
@@ -84,9 +84,10 @@ class GatedDeltaNet {
  public:
   static Result<GatedDeltaNet> load(const DeltaNetWeights& weights, const TextConfig& config, bool has_low_parts,
                                     WeightLoader& loader);
-  // residual += out_proj(delta net(normed)); `precise` is for the products. `layer` counts from 0, in the model.
-  void forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& precise,
-               const std::string& name, std::size_t layer) const;
+  // residual += out_proj(delta net(normed)); `precise_in` and `precise` are for the products of what goes in and of
+  // what comes out. `layer` counts from 0, in the model.
+  void forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& precise_in,
+               const PreciseRows& precise, const std::string& name, std::size_t layer) const;
 
  private:
   Tensor in_qkv_, in_z_, in_b_, in_a_, conv_, neg_exp_a_log_, dt_bias_, norm_, out_;

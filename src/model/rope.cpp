@@ -28,11 +28,9 @@ std::vector<float> rope_frequencies(const TextConfig& config) {
   return frequencies;
 }
 
-RopeTable::RopeTable(const TextConfig& config) : frequencies_(rope_frequencies(config)), axes_(rope_axes(config)) {}
-
-void RopeTable::reach(std::int32_t position) {
+void AngleTable::reach(std::int64_t position) {
   CHECK(position >= 0);
-  for (std::size_t p = cos_.size() / frequencies_.size(); p <= static_cast<std::size_t>(position); ++p) {
+  for (std::size_t p = cos_.size() / width(); p <= static_cast<std::size_t>(position); ++p) {
     for (const float frequency : frequencies_) {
       const float angle = static_cast<float>(p) * frequency;
       cos_.push_back(static_cast<float>(std::cos(static_cast<double>(angle))));
@@ -41,20 +39,20 @@ void RopeTable::reach(std::int32_t position) {
   }
 }
 
+RopeTable::RopeTable(const TextConfig& config) : angles_(rope_frequencies(config)), axes_(rope_axes(config)) {}
+
 void RopeTable::append(const std::array<std::int32_t, 3>& position, std::vector<float>& cos, std::vector<float>& sin) {
-  const std::size_t pairs = frequencies_.size();
-  reach(std::max({position[0], position[1], position[2]}));
-  const auto row = [&](std::int32_t p) { return static_cast<std::ptrdiff_t>(static_cast<std::size_t>(p) * pairs); };
+  angles_.reach(std::max({position[0], position[1], position[2]}));
   if (position[0] == position[1] && position[0] == position[2]) {
-    const std::ptrdiff_t first = row(position[0]), last = first + static_cast<std::ptrdiff_t>(pairs);
-    cos.insert(cos.end(), cos_.begin() + first, cos_.begin() + last);
-    sin.insert(sin.end(), sin_.begin() + first, sin_.begin() + last);
+    const auto all_cos = angles_.cos(position[0]), all_sin = angles_.sin(position[0]);
+    cos.insert(cos.end(), all_cos.begin(), all_cos.end());
+    sin.insert(sin.end(), all_sin.begin(), all_sin.end());
     return;
   }
-  for (std::size_t i = 0; i < pairs; ++i) {
-    const auto at = static_cast<std::size_t>(row(position[static_cast<std::size_t>(axes_[i])])) + i;
-    cos.push_back(cos_[at]);
-    sin.push_back(sin_[at]);
+  for (std::size_t i = 0; i < axes_.size(); ++i) {
+    const std::int32_t of_axis = position[static_cast<std::size_t>(axes_[i])];
+    cos.push_back(angles_.cos(of_axis)[i]);
+    sin.push_back(angles_.sin(of_axis)[i]);
   }
 }
 

@@ -35,28 +35,17 @@ struct Interpolation {
   float low_weight, high_weight;
 };
 
-// By row or column of patches: where it lies in the table, and its angles' cosines and sines.
-struct Places {
-  Places(std::int64_t count, std::int64_t side, std::int64_t quarter) {
-    for (std::int64_t place = 0; place < count; ++place) {
-      interpolations.emplace_back(place, count, side);
-      for (std::int64_t j = 0; j < quarter; ++j) {
-        const float exponent = static_cast<float>(2 * j) / static_cast<float>(2 * quarter);
-        const float frequency = 1.0F / static_cast<float>(std::pow(kRotaryBase, static_cast<double>(exponent)));
-        const float angle = static_cast<float>(place) * frequency;
-        cos.push_back(static_cast<float>(std::cos(static_cast<double>(angle))));
-        sin.push_back(static_cast<float>(std::sin(static_cast<double>(angle))));
-      }
-    }
-  }
-  std::vector<Interpolation> interpolations;
-  std::vector<float> cos, sin;  // [count, quarter]
-};
+// Of all rows or columns of patches.
+std::vector<Interpolation> interpolations(std::int64_t count, std::int64_t side) {
+  std::vector<Interpolation> places;
+  for (std::int64_t place = 0; place < count; ++place) places.emplace_back(place, count, side);
+  return places;
+}
 
-void append_patch(Lists& lists, std::int64_t side, std::int64_t quarter, const Places& rows, std::int64_t r,
-                  const Places& columns, std::int64_t c) {
-  const Interpolation& row = rows.interpolations[static_cast<std::size_t>(r)];
-  const Interpolation& col = columns.interpolations[static_cast<std::size_t>(c)];
+void append_patch(Lists& lists, std::int64_t side, const AngleTable& angles, const std::vector<Interpolation>& rows,
+                  std::int64_t r, const std::vector<Interpolation>& columns, std::int64_t c) {
+  const Interpolation& row = rows[static_cast<std::size_t>(r)];
+  const Interpolation& col = columns[static_cast<std::size_t>(c)];
   for (const auto& [tap_row, row_weight] : {std::pair(row.low, row.low_weight), std::pair(row.high, row.high_weight)}) {
     for (const auto& [tap_col, col_weight] :
          {std::pair(col.low, col.low_weight), std::pair(col.high, col.high_weight)}) {
@@ -65,16 +54,15 @@ void append_patch(Lists& lists, std::int64_t side, std::int64_t quarter, const P
     }
   }
   // The first half of the pairs turns with the row, the second with the column.
-  const auto append_angles = [&](const Places& places, std::int64_t place) {
-    const std::ptrdiff_t first = place * quarter;
-    lists.cos.insert(lists.cos.end(), places.cos.begin() + first, places.cos.begin() + first + quarter);
-    lists.sin.insert(lists.sin.end(), places.sin.begin() + first, places.sin.begin() + first + quarter);
-  };
-  append_angles(rows, r);
-  append_angles(columns, c);
+  for (const std::int64_t place : {r, c}) {
+    const auto cos = angles.cos(place), sin = angles.sin(place);
+    lists.cos.insert(lists.cos.end(), cos.begin(), cos.end());
+    lists.sin.insert(lists.sin.end(), sin.begin(), sin.end());
+  }
 }
 
-void append(Lists& lists, const VisionConfig& config, const EncodedMedia& media, std::int64_t first_token) {
+void append(Lists& lists, const VisionConfig& config, const EncodedMedia& media, std::int64_t first_token,
+            AngleTable& angles) {
   const std::int64_t merge = config.spatial_merge_size;
   CHECK(media.grid_h % merge == 0 && media.grid_w % merge == 0);
   const std::int64_t patches = media.grid_t * media.grid_h * media.grid_w;
@@ -82,13 +70,13 @@ void append(Lists& lists, const VisionConfig& config, const EncodedMedia& media,
   lists.levels.emplace_back(media.patches);
   const auto side =
       static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(config.num_position_embeddings))));
-  const std::int64_t quarter = config.hidden_size / config.num_heads / 4;
-  const Places rows(media.grid_h, side, quarter), columns(media.grid_w, side, quarter);
+  angles.reach(std::max(media.grid_h, media.grid_w) - 1);
+  const auto rows = interpolations(media.grid_h, side), columns = interpolations(media.grid_w, side);
   for (std::int64_t t = 0; t < media.grid_t; ++t) {
     for (std::int64_t r = 0; r < media.grid_h; r += merge) {
       for (std::int64_t c = 0; c < media.grid_w; c += merge) {
         for (std::int64_t i = 0; i < merge * merge; ++i) {
-          append_patch(lists, side, quarter, rows, r + i / merge, columns, c + i % merge);
+          append_patch(lists, side, angles, rows, r + i / merge, columns, c + i % merge);
         }
       }
     }
@@ -121,12 +109,30 @@ LayerNorm layer_norm(const Tensor& y, const Tensor& x, const DeviceNorm& norm) {
 
 }  // namespace
 
+std::vector<float> vision_frequencies(const VisionConfig& config) {
+  const std::int64_t quarter = config.hidden_size / config.num_heads / 4;
+  std::vector<float> frequencies;
+  for (std::int64_t j = 0; j < quarter; ++j) {
+    const float exponent = static_cast<float>(2 * j) / static_cast<float>(2 * quarter);
+    frequencies.push_back(1.0F / static_cast<float>(std::pow(kRotaryBase, static_cast<double>(exponent))));
+  }
+  return frequencies;
+}
+
 Result<VisionBatch> pack_vision(std::span<const EncodedRecord* const> records,
                                 std::span<const std::int64_t> first_tokens, const VisionConfig& config,
-                                DeviceTables& tables) {
+                                AngleTable& angles, DeviceTables& tables) {
   Lists lists;
+  std::int64_t patches = 0;
+  for (const EncodedRecord* record : records) {
+    for (const EncodedMedia& media : record->media) patches += media.grid_t * media.grid_h * media.grid_w;
+  }
+  lists.taps.reserve(static_cast<std::size_t>(4 * patches));
+  lists.weights.reserve(lists.taps.capacity());
+  lists.cos.reserve(2 * static_cast<std::size_t>(patches) * angles.width());
+  lists.sin.reserve(lists.cos.capacity());
   for (std::size_t i = 0; i < records.size(); ++i) {
-    for (const EncodedMedia& media : records[i]->media) append(lists, config, media, first_tokens[i]);
+    for (const EncodedMedia& media : records[i]->media) append(lists, config, media, first_tokens[i], angles);
   }
   VisionBatch batch;
   batch.patches = lists.cu_segments.back();

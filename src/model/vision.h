@@ -7,6 +7,7 @@
 #include "model/arena.h"
 #include "model/config.h"
 #include "model/device_weights.h"
+#include "model/rope.h"
 #include "model/weights.h"
 #include "ops/device.h"
 #include "record/encode.h"
@@ -24,10 +25,13 @@ struct VisionBatch {
   Tensor token_rows;                     // [1, merged]  i32: the batch's token that each merged row replaces
 };
 
-// `first_tokens[i]` is the batch's first token of records[i].
+// Of an axis of patches: half of a head's pairs turn with the row, half with the column.
+std::vector<float> vision_frequencies(const VisionConfig& config);
+
+// `first_tokens[i]` is the batch's first token of records[i]; `angles` are of vision_frequencies().
 Result<VisionBatch> pack_vision(std::span<const EncodedRecord* const> records,
                                 std::span<const std::int64_t> first_tokens, const VisionConfig& config,
-                                DeviceTables& tables);
+                                AngleTable& angles, DeviceTables& tables);
 
 struct VisionScratch {
   Tensor x;                 // [patches, width]  f32, as `out`; the others are of the type asked for

@@ -169,6 +169,11 @@ void check_bits(const std::string& model, const std::vector<std::string>& golden
   expect_same(alone, run(*engine, texts, 64, 0), "batches of 64");
   expect_same(alone, run(*engine, texts, 64, 1), "batches of 64 in another order");
   expect_same(alone, run(*engine, texts, 5, 2), "batches of 5 in another order");
+  // The first pass of an engine computes the tokens that all begin with; above, that is the first request alone.
+  expect_same(alone, run(*open_engine(model, activation), texts, 64, 0), "batches of 64, all tokens computed");
+  for (std::size_t i = 1; i < texts.size(); i += 7) {
+    expect_same({alone[i]}, run(*open_engine(model, activation), {texts[i]}, 1, 0), "alone, all tokens computed");
+  }
 }
 
 TEST(CudaBits, DoNotDependOnTheCompany) {

@@ -38,10 +38,10 @@ std::vector<std::int32_t> numbers(Device& device, const Tensor& t) {
 TEST(Batch, KnowsTheRowsOfQuestionsAndOptions) {
   const auto device = std::move(open_cpu_device({.num_threads = 1, .kernels = "plain"})).value();
   const ModelConfig config = config_of(8);
-  RopeTable rope(config.text);
+  Angles angles(config);
   const EncodedRecord first = record_of(5, 3), second = record_of(4, 0), third = record_of(3, 2);
   const EncodedRecord* records[] = {&first, &second, &third};
-  const auto batch = pack(records, config, rope, *device);
+  const auto batch = pack(records, config, angles, *device);
   ASSERT_TRUE(batch) << batch.error().message;
   EXPECT_EQ(batch->tokens, 12);
   EXPECT_EQ(batch->precise.count(), 2 + 4 + 1);

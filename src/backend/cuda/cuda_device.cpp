@@ -108,7 +108,8 @@ class Staging {
         TRY(to_status(cudaStreamSynchronize(stream_), "upload"));
         used_ = 0;
       }
-      const std::size_t count = std::min(bytes.size(), kBytes - used_);
+      // In pieces, so that the copy engine is at work while the next piece is copied here.
+      const std::size_t count = std::min({bytes.size(), kBytes - used_, kPiece});
       std::memcpy(memory_ + used_, bytes.data(), count);
       TRY(to_status(cudaMemcpyAsync(to, memory_ + used_, count, cudaMemcpyHostToDevice, stream_), "upload"));
       used_ += count;
@@ -119,7 +120,7 @@ class Staging {
   }
 
  private:
-  static constexpr std::size_t kBytes = std::size_t{16} << 20;
+  static constexpr std::size_t kBytes = std::size_t{16} << 20, kPiece = std::size_t{1} << 20;
   cudaStream_t stream_;
   std::byte* memory_ = nullptr;
   std::size_t used_ = 0;
