@@ -28,16 +28,16 @@ constexpr int kSegmentHeadDim = 72;
 template <int kWorkers>
 using Segment = Config<kSegmentHeadDim, 96, kWorkers, false, true>;
 
-// [heads, tokens, head_dim] as boxes of 64 columns, `rows` tokens and `packed` heads.
+// [heads, tokens, columns] as boxes of 64 columns, `rows` tokens and `packed` heads.
 struct MapShape {
-  int head_dim, tokens, heads;
+  int columns, tokens, heads;
   std::int64_t stride, head_stride;
   int rows, packed;
 };
 
 bool make_map(CUtensorMap& map, const __half* data, const MapShape& shape) {
   const auto size = [](std::int64_t n) { return static_cast<cuuint64_t>(n); };
-  const cuuint64_t sizes[3] = {size(shape.head_dim), size(shape.tokens), size(shape.heads)};
+  const cuuint64_t sizes[3] = {size(shape.columns), size(shape.tokens), size(shape.heads)};
   const cuuint64_t strides[2] = {size(shape.stride * 2), size(shape.head_stride * 2)};
   const cuuint32_t box[3] = {kChunk, static_cast<cuuint32_t>(shape.rows), static_cast<cuuint32_t>(shape.packed)};
   return encode_boxes(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, data, sizes, strides, box);
@@ -103,7 +103,8 @@ cudaError_t launch_attention_sm90(const AttentionArgs& args, int workers, cudaSt
 }
 
 cudaError_t launch_segment_attention_sm90(const SegmentAttentionArgs& args, int workers, cudaStream_t stream) {
-  const int d = kSegmentHeadDim;
+  constexpr int d = kSegmentHeadDim;
+  static_assert(Segment<1>::kHeadsInRow && !Causal<1>::kHeadsInRow);
   if (!valid(args) || args.head_dim != d || workers < 0 || workers > 3 || multiprocessors() == 0) {
     return cudaErrorInvalidValue;
   }
@@ -120,8 +121,8 @@ cudaError_t launch_segment_attention_sm90(const SegmentAttentionArgs& args, int 
   params.packed = 1;
   params.scale = kLog2E / std::sqrt(static_cast<float>(d));
   if (!make_map(params.q, args.q, {d, args.tokens, args.heads, args.q_stride, d, kRows, 1}) ||
-      !make_map(params.k, args.k, {d, args.tokens, args.heads, args.kv_stride, d, Segment<1>::kKeys, 1}) ||
-      !make_map(params.v, args.v, {d, args.tokens, args.heads, args.kv_stride, d, Segment<1>::kKeys, 1})) {
+      !make_map(params.k, args.k, {d * args.heads, args.tokens, 1, args.kv_stride, d, Segment<1>::kKeys, 1}) ||
+      !make_map(params.v, args.v, {d * args.heads, args.tokens, 1, args.kv_stride, d, Segment<1>::kKeys, 1})) {
     return cudaErrorInvalidValue;
   }
   if (workers == 0) workers = fits_one_round(args.tokens, args.heads) ? 1 : 3;

@@ -24,7 +24,8 @@ constexpr int kRows = 64;   // a warpgroup's: what wgmma multiplies
 constexpr int kStages = 2;  // of keys, and of values
 
 struct Params {
-  CUtensorMap q, k, v, gate;  // [heads, tokens, head_dim]
+  CUtensorMap q, gate;  // [heads, tokens, head_dim]
+  CUtensorMap k, v;     // [heads, tokens, head_dim], or [1, tokens, heads * head_dim] (Config::kHeadsInRow)
   __half* y;
   std::int64_t y_stride;
   const int* cu;
@@ -50,6 +51,9 @@ struct Config {
   // Registers a thread: a multiprocessor has 65,536, and setmaxnreg counts in eights.
   [[maybe_unused]] static constexpr int kFetchRegisters = kWorkers == 3 ? 32 : 24;
   [[maybe_unused]] static constexpr int kWorkRegisters = kWorkers == 3 ? 160 : 240;
+  // A head that does not end with a chunk: what its last chunk holds beyond it is the next head's, and not zeros, which
+  // cost the copy engine several times as much. Of keys it meets the queries' zeros; of values it is not multiplied.
+  static constexpr bool kHeadsInRow = kHeadDim % kChunk != 0;
   static_assert(kKeys % 16 == 0 && kKeys * kChunkRowBytes % kAtomBytes == 0);
   static_assert(kWorkers <= 3, "a warp of the fetching warpgroup for each, and one for the keys");
 };
@@ -123,12 +127,22 @@ __device__ __forceinline__ int query_start(const Params& params, const TileInfo&
 // --- the fetching warpgroup: one thread for the keys and values, one for each worker's queries ---
 
 template <typename C>
-__device__ void fetch_rows(std::uint32_t tile, const CUtensorMap* map, std::uint32_t barrier, int rows, int token,
-                           int head) {
+__device__ void fetch_queries_of(std::uint32_t tile, const CUtensorMap* map, std::uint32_t barrier, int token,
+                                 int head) {
 #pragma unroll
   for (int chunk = 0; chunk < C::kChunks; ++chunk) {
-    copy_box(tile + static_cast<std::uint32_t>(chunk * rows * kChunkRowBytes), map, barrier, chunk * kChunk, token,
+    copy_box(tile + static_cast<std::uint32_t>(chunk * kRows * kChunkRowBytes), map, barrier, chunk * kChunk, token,
              head);
+  }
+}
+
+// Of a head of keys or values.
+template <typename C>
+__device__ void fetch_keys_of(std::uint32_t tile, const CUtensorMap* map, std::uint32_t barrier, int token, int head) {
+#pragma unroll
+  for (int chunk = 0; chunk < C::kChunks; ++chunk) {
+    copy_box(tile + static_cast<std::uint32_t>(chunk * C::kKeys * kChunkRowBytes), map, barrier,
+             chunk * kChunk + (C::kHeadsInRow ? head * C::kHeadDim : 0), token, C::kHeadsInRow ? 0 : head);
   }
 }
 
@@ -147,8 +161,8 @@ __device__ void fetch_keys(Shared<C>& shared, const Params& params) {
     const std::uint32_t full = shared_address(&shared.v_full[v.index]);
     barrier_wait(shared_address(&shared.v_empty[v.index]), v.parity ^ 1);
     barrier_arrive_expecting(full, C::kKeyBytes);
-    fetch_rows<C>(shared_address(shared.v[v.index]), &params.v, full, C::kKeys, tile.rows.start + block * C::kKeys,
-                  tile.head / params.group);
+    fetch_keys_of<C>(shared_address(shared.v[v.index]), &params.v, full, tile.rows.start + block * C::kKeys,
+                     tile.head / params.group);
     v.advance();
   };
   for (TileInfo tile = tiles.next(); tile.rows.length > 0; tile = tiles.next()) {
@@ -156,8 +170,8 @@ __device__ void fetch_keys(Shared<C>& shared, const Params& params) {
       const std::uint32_t full = shared_address(&shared.k_full[k.index]);
       barrier_wait(shared_address(&shared.k_empty[k.index]), k.parity ^ 1);
       barrier_arrive_expecting(full, C::kKeyBytes);
-      fetch_rows<C>(shared_address(shared.k[k.index]), &params.k, full, C::kKeys, tile.rows.start + block * C::kKeys,
-                    tile.head / params.group);
+      fetch_keys_of<C>(shared_address(shared.k[k.index]), &params.k, full, tile.rows.start + block * C::kKeys,
+                       tile.head / params.group);
       k.advance();
       if (block > 0) fetch_value(tile, block - 1);
     }
@@ -188,12 +202,12 @@ __device__ void fetch_queries(Shared<C>& shared, const Params& params, int worke
       return;
     }
     barrier_arrive_expecting(full, C::kQueryBytes);
-    fetch_rows<C>(place, &params.q, full, kRows, token, tile.head);
+    fetch_queries_of<C>(place, &params.q, full, token, tile.head);
     if constexpr (C::kCausal) {
       barrier_wait(empty, parity);
       parity ^= 1;
       barrier_arrive_expecting(full, C::kQueryBytes);
-      fetch_rows<C>(place, &params.gate, full, kRows, token, tile.head);
+      fetch_queries_of<C>(place, &params.gate, full, token, tile.head);
     }
   }
 }
@@ -401,6 +415,7 @@ class Worker {
       k_.advance();
       mask(block);
       softmax_.update(score_, params_.scale);
+      pin(score_);  // the weights are made while the values are multiplied: the compiler would wait for those first
       wgmma_wait<0>();
       pin(out_);
       pin(p_);
