@@ -29,7 +29,8 @@ Status run(const Settings& settings, const std::string& model, const std::vector
     const std::int64_t first_tokens[] = {0};
     DeviceTables tables(*device);
     AngleTable angles(vision_frequencies(config));
-    const VisionBatch batch = TRY(pack_vision(records, first_tokens, config, angles, tables));
+    VisionLists lists;
+    const VisionBatch batch = TRY(pack_vision(records, first_tokens, config, angles, lists, tables));
     Arena arena(*device);
     TRY(arena.reset(VisionScratch::bytes(config, patches, device->activation_dtype())));
     const VisionScratch scratch = VisionScratch::take(config, patches, device->activation_dtype(), arena);

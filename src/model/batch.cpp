@@ -50,18 +50,19 @@ std::int64_t append(Lists& lists, const EncodedRecord& record, std::int64_t know
 
 }  // namespace
 
-Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelConfig& model, Angles& angles,
+Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelConfig& model, Packing& packing,
                    Device& device, const PrefixRows* known) {
-  RopeTable& rope = angles.text;
   const std::int64_t known_tokens = known == nullptr ? 0 : known->tokens;
   const TextConfig& config = model.text;
   Lists lists;
-  std::vector<float> cos, sin;
+  std::vector<float>&cos = packing.cos, &sin = packing.sin;
+  cos.clear();
+  sin.clear();
   Batch batch;
   std::vector<std::int64_t> first_tokens;
   std::size_t all_tokens = 0;
   for (const EncodedRecord* record : records) all_tokens += record->input_ids.size();
-  cos.reserve(all_tokens * static_cast<std::size_t>(rope.pairs()));
+  cos.reserve(all_tokens * static_cast<std::size_t>(packing.rope.pairs()));
   sin.reserve(cos.capacity());
   for (const EncodedRecord* record : records) {
     CHECK(!record->input_ids.empty() && !record->questions.empty());
@@ -70,9 +71,10 @@ Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelCon
     for (const std::int32_t id : record->input_ids) CHECK(id >= 0 && id < config.vocab_size, "token id {}", id);
     first_tokens.push_back(append(lists, *record, known_tokens));
     CHECK(record->positions.empty() || record->positions.size() == record->input_ids.size());
+    CHECK(record->media.empty() || record->media_offset >= known_tokens);
     for (auto t = static_cast<std::size_t>(known_tokens); t < record->input_ids.size(); ++t) {
       const auto index = static_cast<std::int32_t>(t);
-      rope.append(record->positions.empty() ? std::array{index, index, index} : record->positions[t], cos, sin);
+      packing.rope.append(record->positions.empty() ? std::array{index, index, index} : record->positions[t], cos, sin);
     }
     CHECK(record->media.empty() || model.vision);
     std::vector<std::int64_t>& counts = batch.num_options.emplace_back();
@@ -94,8 +96,8 @@ Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelCon
   batch.cu_seqlens = TRY(row(lists.cu_seqlens));
   batch.precise.rows = TRY(row(lists.precise_rows));
   batch.precise.places = TRY(row(lists.precise_places));
-  batch.cos = TRY(tables.floats(cos, rope.pairs()));
-  batch.sin = TRY(tables.floats(sin, rope.pairs()));
+  batch.cos = TRY(tables.floats(cos, packing.rope.pairs()));
+  batch.sin = TRY(tables.floats(sin, packing.rope.pairs()));
   batch.question_spans = TRY(tables.ints(lists.question_spans, 2));
   batch.option_spans = TRY(tables.ints(lists.option_spans, 2));
   batch.last_token_spans = TRY(tables.ints(lists.last_token_spans, 2));
@@ -104,7 +106,9 @@ Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelCon
   batch.cu_options = TRY(row(lists.cu_options));
   batch.question_of_option = TRY(row(lists.question_of_option));
   batch.question_types = TRY(row(lists.question_types));
-  if (model.vision) batch.vision = TRY(pack_vision(records, first_tokens, *model.vision, angles.vision, tables));
+  if (model.vision)
+    batch.vision =
+        TRY(pack_vision(records, first_tokens, *model.vision, packing.vision_angles, packing.vision_lists, tables));
   TRY(tables.finish());
   return batch;
 }

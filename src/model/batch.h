@@ -45,17 +45,19 @@ struct Batch {
   std::shared_ptr<DeviceTables> tables;                // owns the above
 };
 
-// Cosines and sines that passes have in common.
-struct Angles {
-  explicit Angles(const ModelConfig& config)
-      : text(config.text), vision(config.vision ? vision_frequencies(*config.vision) : std::vector<float>{}) {}
-  RopeTable text;
-  AngleTable vision;
+// What packing keeps from batch to batch: angles, and the memory of large lists.
+struct Packing {
+  explicit Packing(const ModelConfig& config)
+      : rope(config.text), vision_angles(config.vision ? vision_frequencies(*config.vision) : std::vector<float>{}) {}
+  RopeTable rope;
+  AngleTable vision_angles;
+  VisionLists vision_lists;
+  std::vector<float> cos, sin;  // of a batch's tokens
 };
 
 // Each id must be below vocab_size, and each record hold at least one question and one token; only a model with a tower
 // takes records with media. Where the records' first tokens are known, their schemas and media begin behind them.
-Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelConfig& config, Angles& angles,
+Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelConfig& config, Packing& packing,
                    Device& device, const PrefixRows* known = nullptr);
 
 }  // namespace clef

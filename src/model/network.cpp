@@ -5,7 +5,7 @@
 namespace clef {
 
 Network::Network(const ModelFile& file, Device& device)
-    : config_(file.config), device_(device), loader_(device), angles_(file.config), arena_(device), prefix_(device) {}
+    : config_(file.config), device_(device), loader_(device), packing_(file.config), arena_(device), prefix_(device) {}
 
 Result<std::unique_ptr<Network>> Network::load(const ModelFile& file, Device& device) {
   std::unique_ptr<Network> network(new Network(file, device));
@@ -39,7 +39,7 @@ Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecor
   // Without room to keep them nothing is lost but time.
   const bool keeps =
       new_prefix > 0 && prefix_.begin(*records.front(), new_prefix, config_.text, config_.head, precision);
-  Batch batch = TRY(pack(records, config_, angles_, device_, is_known ? &prefix_.rows() : nullptr));
+  Batch batch = TRY(pack(records, config_, packing_, device_, is_known ? &prefix_.rows() : nullptr));
   batch.kept = keeps ? &prefix_.rows() : nullptr;
   const bool has_vision = batch.vision.patches > 0;
   const std::size_t head_bytes = HeadScratch::bytes(config_.head, batch);

@@ -41,7 +41,7 @@ class Network {
   ModelConfig config_;
   Device& device_;
   WeightLoader loader_;
-  Angles angles_;
+  Packing packing_;
   Arena arena_;
   std::optional<VisionTower> tower_;
   Decoder decoder_;

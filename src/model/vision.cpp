@@ -13,11 +13,7 @@ namespace {
 constexpr float kLayerNormEps = 1e-6F;  // of the tower; the head's is 1e-5
 constexpr double kRotaryBase = 10000.0;
 
-struct Lists {
-  std::vector<std::span<const std::uint8_t>> levels;  // of each image or video
-  std::vector<std::int32_t> taps, cu_segments{0}, token_rows;
-  std::vector<float> weights, cos, sin;
-};
+constexpr std::size_t kTaps = 4;  // rows of the position table, for each patch
 
 // Where index i of an axis of n patches lies on an axis of `side` table rows: two rows and their weights.
 // Source: Qwen3_5VisionModel.fast_pos_embed_interpolate, bilinear with aligned corners.
@@ -42,26 +38,30 @@ std::vector<Interpolation> interpolations(std::int64_t count, std::int64_t side)
   return places;
 }
 
-void append_patch(Lists& lists, std::int64_t side, const AngleTable& angles, const std::vector<Interpolation>& rows,
-                  std::int64_t r, const std::vector<Interpolation>& columns, std::int64_t c) {
+void append_patch(VisionLists& lists, std::int64_t side, const AngleTable& angles,
+                  const std::vector<Interpolation>& rows, std::int64_t r, const std::vector<Interpolation>& columns,
+                  std::int64_t c) {
   const Interpolation& row = rows[static_cast<std::size_t>(r)];
   const Interpolation& col = columns[static_cast<std::size_t>(c)];
+  std::size_t tap = kTaps * lists.patches;
   for (const auto& [tap_row, row_weight] : {std::pair(row.low, row.low_weight), std::pair(row.high, row.high_weight)}) {
     for (const auto& [tap_col, col_weight] :
          {std::pair(col.low, col.low_weight), std::pair(col.high, col.high_weight)}) {
-      lists.taps.push_back(static_cast<std::int32_t>(tap_row * side + tap_col));
-      lists.weights.push_back(row_weight * col_weight);
+      lists.taps[tap] = static_cast<std::int32_t>(tap_row * side + tap_col);
+      lists.weights[tap++] = row_weight * col_weight;
     }
   }
   // The first half of the pairs turns with the row, the second with the column.
+  const std::size_t width = angles.width();
+  std::size_t at = 2 * width * lists.patches++;
   for (const std::int64_t place : {r, c}) {
-    const auto cos = angles.cos(place), sin = angles.sin(place);
-    lists.cos.insert(lists.cos.end(), cos.begin(), cos.end());
-    lists.sin.insert(lists.sin.end(), sin.begin(), sin.end());
+    std::ranges::copy(angles.cos(place), lists.cos.begin() + static_cast<std::ptrdiff_t>(at));
+    std::ranges::copy(angles.sin(place), lists.sin.begin() + static_cast<std::ptrdiff_t>(at));
+    at += width;
   }
 }
 
-void append(Lists& lists, const VisionConfig& config, const EncodedMedia& media, std::int64_t first_token,
+void append(VisionLists& lists, const VisionConfig& config, const EncodedMedia& media, std::int64_t first_token,
             AngleTable& angles) {
   const std::int64_t merge = config.spatial_merge_size;
   CHECK(media.grid_h % merge == 0 && media.grid_w % merge == 0);
@@ -109,6 +109,17 @@ LayerNorm layer_norm(const Tensor& y, const Tensor& x, const DeviceNorm& norm) {
 
 }  // namespace
 
+void VisionLists::start(std::size_t count, std::size_t angles) {
+  levels.clear();
+  cu_segments.assign(1, 0);
+  token_rows.clear();
+  taps.resize(kTaps * count);
+  weights.resize(kTaps * count);
+  cos.resize(2 * angles * count);
+  sin.resize(2 * angles * count);
+  patches = 0;
+}
+
 std::vector<float> vision_frequencies(const VisionConfig& config) {
   const std::int64_t quarter = config.hidden_size / config.num_heads / 4;
   std::vector<float> frequencies;
@@ -121,16 +132,14 @@ std::vector<float> vision_frequencies(const VisionConfig& config) {
 
 Result<VisionBatch> pack_vision(std::span<const EncodedRecord* const> records,
                                 std::span<const std::int64_t> first_tokens, const VisionConfig& config,
-                                AngleTable& angles, DeviceTables& tables) {
-  Lists lists;
-  std::int64_t patches = 0;
+                                AngleTable& angles, VisionLists& lists, DeviceTables& tables) {
+  std::size_t patches = 0;
   for (const EncodedRecord* record : records) {
-    for (const EncodedMedia& media : record->media) patches += media.grid_t * media.grid_h * media.grid_w;
+    for (const EncodedMedia& media : record->media) {
+      patches += static_cast<std::size_t>(media.grid_t * media.grid_h * media.grid_w);
+    }
   }
-  lists.taps.reserve(static_cast<std::size_t>(4 * patches));
-  lists.weights.reserve(lists.taps.capacity());
-  lists.cos.reserve(2 * static_cast<std::size_t>(patches) * angles.width());
-  lists.sin.reserve(lists.cos.capacity());
+  lists.start(patches, angles.width());
   for (std::size_t i = 0; i < records.size(); ++i) {
     for (const EncodedMedia& media : records[i]->media) append(lists, config, media, first_tokens[i], angles);
   }

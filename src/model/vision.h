@@ -1,6 +1,7 @@
 // The vision tower: patches to rows that replace pad embeddings.      Source: Qwen3_5VisionModel.forward.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -25,13 +26,23 @@ struct VisionBatch {
   Tensor token_rows;                     // [1, merged]  i32: the batch's token that each merged row replaces
 };
 
+// A batch's tables on the host, in the making. Who packs again and again keeps it, and with it the memory, whose pages
+// would cost more than what is written there.
+struct VisionLists {
+  void start(std::size_t count, std::size_t angles);        // of patches in all, and of a row or column of them
+  std::vector<std::span<const std::uint8_t>> levels;        // of each image or video
+  std::vector<std::int32_t> cu_segments, token_rows, taps;  // as VisionBatch's
+  std::vector<float> weights, cos, sin;
+  std::size_t patches = 0;  // that are there
+};
+
 // Of an axis of patches: half of a head's pairs turn with the row, half with the column.
 std::vector<float> vision_frequencies(const VisionConfig& config);
 
 // `first_tokens[i]` is the batch's first token of records[i]; `angles` are of vision_frequencies().
 Result<VisionBatch> pack_vision(std::span<const EncodedRecord* const> records,
                                 std::span<const std::int64_t> first_tokens, const VisionConfig& config,
-                                AngleTable& angles, DeviceTables& tables);
+                                AngleTable& angles, VisionLists& lists, DeviceTables& tables);
 
 struct VisionScratch {
   Tensor x;                 // [patches, width]  f32, as `out`; the others are of the type asked for

@@ -22,6 +22,7 @@ struct UploadReport {
 class WeightUpload {
  public:
   WeightUpload(cudaStream_t stream, int num_threads) : stream_(stream), pool_(num_threads) {}
+  ThreadPool& pool() { return pool_; }
   ~WeightUpload();
   WeightUpload(const WeightUpload&) = delete;
   WeightUpload& operator=(const WeightUpload&) = delete;
