@@ -16,7 +16,7 @@ struct Lists {
 std::int32_t i32(std::int64_t value) { return static_cast<std::int32_t>(value); }
 
 void append_span(std::vector<std::int32_t>& spans, const Span& span, std::int64_t shift) {
-  CHECK(span.count > 0);
+  CHECK(span.count > 0 && span.first + shift >= 0);
   spans.push_back(i32(span.first + shift));
   spans.push_back(i32(span.count));
 }

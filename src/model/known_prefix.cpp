@@ -11,6 +11,17 @@ std::span<const std::int32_t> first_ids(const EncodedRecord& record, std::int64_
   return std::span(record.input_ids).first(static_cast<std::size_t>(tokens));
 }
 
+// So many first tokens are neither the request's own nor read by the head one by one. (The schema's rows, where
+// questions and options lie, may be precise, and so their bits others.)
+std::int64_t fixed_tokens(const EncodedRecord& record) {
+  std::int64_t tokens = std::min(record.media_offset, record.schema_first);
+  for (const EncodedQuestion& question : record.questions) {
+    tokens = std::min(tokens, question.span.first);
+    for (const Span& span : question.option_spans) tokens = std::min(tokens, span.first);
+  }
+  return tokens;
+}
+
 // Calls take(tensor, rows, cols, dtype) for each.
 template <typename Take>
 void each_matrix(PrefixRows& rows, std::int64_t tokens, const TextConfig& config, const HeadConfig& head,
@@ -54,10 +65,7 @@ PrefixRows PrefixRows::take(std::int64_t tokens, const TextConfig& config, const
 
 std::int64_t KnownPrefix::tokens_of(std::span<const EncodedRecord* const> records) {
   std::int64_t tokens = kMostKnownTokens;
-  for (const EncodedRecord* record : records) {
-    // The rows of what follows the fixed text are this request's own, and those of its schema may be precise.
-    tokens = std::min({tokens, record->media_offset, record->schema_first});
-  }
+  for (const EncodedRecord* record : records) tokens = std::min(tokens, fixed_tokens(*record));
   const auto same = [&](const EncodedRecord* record) {
     return std::ranges::equal(first_ids(*record, tokens), first_ids(*records.front(), tokens));
   };
@@ -67,8 +75,7 @@ std::int64_t KnownPrefix::tokens_of(std::span<const EncodedRecord* const> record
 bool KnownPrefix::is_of(std::span<const EncodedRecord* const> records) const {
   return is_known_ && std::ranges::all_of(records, [&](const EncodedRecord* record) {
            const auto tokens = static_cast<std::int64_t>(ids_.size());
-           return record->media_offset >= tokens && record->schema_first >= tokens &&
-                  std::ranges::equal(first_ids(*record, tokens), ids_);
+           return fixed_tokens(*record) >= tokens && std::ranges::equal(first_ids(*record, tokens), ids_);
          });
 }
 

@@ -88,14 +88,15 @@ double gigabytes(std::size_t bytes) { return static_cast<double>(bytes) / 1e9; }
 EncodedRecord fullest_record(std::int64_t tokens) {
   EncodedRecord record;
   record.input_ids.assign(static_cast<std::size_t>(tokens), 0);
-  if (tokens > kMostKnownTokens) record.media_offset = record.schema_first = kMostKnownTokens;  // which are kept
+  const std::int64_t known = tokens > kMostKnownTokens ? kMostKnownTokens : 0;  // for which memory is kept
+  record.media_offset = record.schema_first = known;
   const std::int64_t options = std::max<std::int64_t>(1, tokens / kTokensAnOption);
   for (std::int64_t first = 0; first < options; first += kOptionsAQuestion) {
     EncodedQuestion& question = record.questions.emplace_back();
     question.type = QuestionType::choice;
-    question.span = {.first = 0, .count = 1};
+    question.span = {.first = known, .count = 1};
     const std::int64_t count = std::min(kOptionsAQuestion, options - first);
-    question.option_spans.assign(static_cast<std::size_t>(count), Span{.first = 0, .count = 1});
+    question.option_spans.assign(static_cast<std::size_t>(count), Span{.first = known, .count = 1});
   }
   return record;
 }

@@ -39,6 +39,13 @@ TEST(KnownPrefix, IsWhatAllRecordsBeginWith) {
 TEST(KnownPrefix, EndsBeforeTheSchemaAndIsBounded) {
   EXPECT_EQ(kept_of({record_of({1, 2, 3, 4, 5}, 3, 1)}), 1);
   EXPECT_EQ(kept_of({record_of({1, 2, 3}, 0, 1)}), 0);
+  EncodedRecord asks = record_of({1, 2, 3, 4, 5}, 3, 4);
+  EncodedQuestion& question = asks.questions.emplace_back();
+  question.span = {.first = 2, .count = 1};
+  question.option_spans = {{.first = 3, .count = 1}};
+  EXPECT_EQ(kept_of({asks}), 2) << "a question lies there";
+  question.option_spans.push_back({.first = 1, .count = 1});
+  EXPECT_EQ(kept_of({asks}), 1) << "an option lies there";
   EXPECT_EQ(kept_of({record_of(std::vector<std::int32_t>(500, 1), 200, 300)}), kMostKnownTokens);
 }
 
