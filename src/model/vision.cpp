@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <string>
 
 #include <fmt/format.h>
@@ -55,8 +56,8 @@ void append_patch(VisionLists& lists, std::int64_t side, const AngleTable& angle
   const std::size_t width = angles.width();
   std::size_t at = 2 * width * lists.patches++;
   for (const std::int64_t place : {r, c}) {
-    std::ranges::copy(angles.cos(place), lists.cos.begin() + static_cast<std::ptrdiff_t>(at));
-    std::ranges::copy(angles.sin(place), lists.sin.begin() + static_cast<std::ptrdiff_t>(at));
+    std::memcpy(lists.cos.data() + at, angles.cos(place).data(), width * sizeof(float));
+    std::memcpy(lists.sin.data() + at, angles.sin(place).data(), width * sizeof(float));
     at += width;
   }
 }

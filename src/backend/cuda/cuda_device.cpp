@@ -108,8 +108,7 @@ class Staging {
         TRY(to_status(cudaStreamSynchronize(stream_), "upload"));
         used_ = 0;
       }
-      // In pieces, so that the copy engine is at work while the next piece is copied here.
-      const std::size_t count = std::min({bytes.size(), kBytes - used_, kPiece});
+      const std::size_t count = std::min(bytes.size(), kBytes - used_);
       pin(bytes.first(count));
       TRY(to_status(cudaMemcpyAsync(to, memory_ + used_, count, cudaMemcpyHostToDevice, stream_), "upload"));
       used_ += count;
@@ -120,15 +119,17 @@ class Staging {
   }
 
  private:
-  static constexpr std::size_t kBytes = std::size_t{16} << 20, kPiece = std::size_t{2} << 20, kSlice = kPiece / 8;
-  // An image's pixels are some megabytes, for which one thread takes half a millisecond.
+  static constexpr std::size_t kBytes = std::size_t{16} << 20, kSlice = std::size_t{512} << 10;
+  // An image's pixels are some megabytes, for which one thread takes a millisecond. The pool is woken once: that takes
+  // a tenth of it.
   void pin(std::span<const std::byte> bytes) {
     const auto slices = static_cast<std::int64_t>((bytes.size() + kSlice - 1) / kSlice);
     const auto copy = [&](std::int64_t slice, int /*thread*/) {
       const std::size_t first = static_cast<std::size_t>(slice) * kSlice;
       std::memcpy(memory_ + used_ + first, bytes.data() + first, std::min(kSlice, bytes.size() - first));
     };
-    slices == 1 ? copy(0, 0) : pool_.for_each(slices, copy);
+    if (slices > 2) return pool_.for_each(slices, copy);
+    for (std::int64_t slice = 0; slice < slices; ++slice) copy(slice, 0);
   }
   cudaStream_t stream_;
   ThreadPool& pool_;

@@ -1,6 +1,8 @@
 // Rows gathered, averaged, added and put in place on the GPU; rotary of whole heads.
 // Arithmetic: f32, each element in one thread, sums in ascending order.
 // Bound:      memory.
+#include <type_traits>
+
 #include "backend/cuda/lanes.cuh"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/run.h"
@@ -74,42 +76,63 @@ __global__ void __launch_bounds__(kThreads)
   if (c < y.cols) y.row(r)[c] += to_float(x.row(index == nullptr ? r : index[r])[c]) * scale;
 }
 
+// A thread kWide neighbouring elements, which lie on a word of so many.
+template <int kWide>
 __global__ void __launch_bounds__(kThreads)
     put_rows(Matrix<float> y, Matrix<const float> x, const int* index, std::int64_t first) {
   let_next_start();
   wait_for_inputs();
-  const std::int64_t r = first + blockIdx.y, c = column();
-  if (c < y.cols) y.row(index[r])[c] = x.row(r)[c];
+  const std::int64_t r = first + blockIdx.y, c = column() * kWide;
+  using Word = std::conditional_t<kWide == 4, float4, float>;
+  if (c < y.cols) *reinterpret_cast<Word*>(y.row(index[r]) + c) = *reinterpret_cast<const Word*>(x.row(r) + c);
 }
 
+template <int kWide>
 __global__ void __launch_bounds__(kThreads)
     add_interpolated(Matrix<float> y, const __half* table, float scale, Matrix<const int> taps,
                      Matrix<const float> weights, std::int64_t first) {
   let_next_start();
   wait_for_inputs();
-  const std::int64_t r = first + blockIdx.y, c = column();
+  const std::int64_t r = first + blockIdx.y, c = column() * kWide;
   if (c >= y.cols) return;
-  float value = y.row(r)[c];
+  struct alignas(4 * kWide) Floats {
+    float of[kWide];
+  };
+  struct alignas(2 * kWide) Halves {
+    __half of[kWide];
+  };
+  Floats* const to = reinterpret_cast<Floats*>(y.row(r) + c);
+  Floats values = *to;
   for (std::int64_t j = 0; j < taps.cols; ++j) {
-    value = fmaf(weights.row(r)[j], __half2float(table[taps.row(r)[j] * y.cols + c]) * scale, value);
+    const Halves row = *reinterpret_cast<const Halves*>(table + taps.row(r)[j] * y.cols + c);
+    const float weight = weights.row(r)[j];
+#pragma unroll
+    for (int i = 0; i < kWide; ++i) values.of[i] = fmaf(weight, __half2float(row.of[i]) * scale, values.of[i]);
   }
-  y.row(r)[c] = value;
+  *to = values;
 }
 
-// One thread four pairs of features of f16, which lie on eight bytes.
+// One thread four pairs of features of f16, which lie on eight bytes, in each of kTurnedRows rows.
+constexpr int kTurnedRows = 4;
 __global__ void __launch_bounds__(kThreads)
-    rope_fours(Matrix<__half> x, Matrix<const float> cos, Matrix<const float> sin, std::int64_t first) {
+    rope_fours(Matrix<__half> x, Matrix<const float> cos, Matrix<const float> sin) {
   let_next_start();
   wait_for_inputs();
-  const std::int64_t r = first + blockIdx.y;
-  const int fours = static_cast<int>(cos.cols / 4), index = static_cast<int>(column());
-  if (index >= static_cast<int>(x.cols / 8)) return;
-  const int head = index / fours, i = index % fours * 4;
-  uint2* const at = reinterpret_cast<uint2*>(x.row(r) + head * fours * 8 + i);
-  uint2* const beside = at + fours;
-  uint2 a_bits = *at, b_bits = *beside;
-  const float4 c = *reinterpret_cast<const float4*>(cos.row(r) + i);
-  const float4 s = *reinterpret_cast<const float4*>(sin.row(r) + i);
+  const auto words = static_cast<unsigned>(x.cols / 8), fours = static_cast<unsigned>(cos.cols / 4);
+  const std::int64_t item = column();
+  const std::int64_t first = item / words * kTurnedRows;
+  const unsigned index = static_cast<unsigned>(item % words), head = index / fours, i = index % fours * 4;
+  uint2 a_words[kTurnedRows], b_words[kTurnedRows];
+  float4 cosines[kTurnedRows], sines[kTurnedRows];
+  const auto place = [&](int row) { return reinterpret_cast<uint2*>(x.row(first + row) + head * fours * 8 + i); };
+#pragma unroll
+  for (int row = 0; row < kTurnedRows; ++row) {
+    if (first + row >= x.rows) break;
+    a_words[row] = *place(row);
+    b_words[row] = place(row)[fours];
+    cosines[row] = *reinterpret_cast<const float4*>(cos.row(first + row) + i);
+    sines[row] = *reinterpret_cast<const float4*>(sin.row(first + row) + i);
+  }
   const auto turn = [](std::uint32_t& a_word, std::uint32_t& b_word, float c0, float s0, float c1, float s1) {
     const float2 a = __half22float2(*reinterpret_cast<const __half2*>(&a_word));
     const float2 b = __half22float2(*reinterpret_cast<const __half2*>(&b_word));
@@ -118,10 +141,15 @@ __global__ void __launch_bounds__(kThreads)
     a_word = *reinterpret_cast<const std::uint32_t*>(&first_half);
     b_word = *reinterpret_cast<const std::uint32_t*>(&second_half);
   };
-  turn(a_bits.x, b_bits.x, c.x, s.x, c.y, s.y);
-  turn(a_bits.y, b_bits.y, c.z, s.z, c.w, s.w);
-  *at = a_bits;
-  *beside = b_bits;
+#pragma unroll
+  for (int row = 0; row < kTurnedRows; ++row) {
+    if (first + row >= x.rows) break;
+    const float4 &c = cosines[row], &s = sines[row];
+    turn(a_words[row].x, b_words[row].x, c.x, s.x, c.y, s.y);
+    turn(a_words[row].y, b_words[row].y, c.z, s.z, c.w, s.w);
+    *place(row) = a_words[row];
+    place(row)[fours] = b_words[row];
+  }
 }
 
 // One thread a pair of features.
@@ -139,6 +167,8 @@ __global__ void __launch_bounds__(kThreads)
   head[i + pairs] = from_float<T>(b * c + a * s);
 }
 
+// Whether rows, and the matrix, are of whole words of four elements.
+bool lie_on_fours(const Tensor& t) { return t.cols % 4 == 0 && t.stride % 4 == 0 && t.offset % 4 == 0; }
 const int* ints(const Tensor& t) { return t ? reinterpret_cast<const int*>(t.address()) : nullptr; }
 const __half* halves(const Tensor& t) { return reinterpret_cast<const __half*>(t.address()); }
 
@@ -187,33 +217,39 @@ void run(const AddRows& op, Context& context) {
 }
 
 void run(const PutRows& op, Context& context) {
-  by_grid_rows(op.x.rows, [&](std::int64_t first, unsigned rows) {
-    context.check(Launch(dim3(blocks(op.y.cols, kThreads), rows), kThreads, 0, context.stream)
-                      .run(put_rows, matrix<float>(op.y), matrix<const float>(op.x), ints(op.index), first),
-                  "put_rows");
-  });
+  const auto put = [&](auto kernel, int wide) {
+    by_grid_rows(op.x.rows, [&](std::int64_t first, unsigned rows) {
+      context.check(Launch(dim3(blocks(op.y.cols, kThreads * wide), rows), kThreads, 0, context.stream)
+                        .run(kernel, matrix<float>(op.y), matrix<const float>(op.x), ints(op.index), first),
+                    "put_rows");
+    });
+  };
+  lie_on_fours(op.y) && lie_on_fours(op.x) ? put(put_rows<4>, 4) : put(put_rows<1>, 1);
 }
 
 void run(const AddInterpolated& op, Context& context) {
-  by_grid_rows(op.y.rows, [&](std::int64_t first, unsigned rows) {
-    context.check(Launch(dim3(blocks(op.y.cols, kThreads), rows), kThreads, 0, context.stream)
-                      .run(add_interpolated, matrix<float>(op.y), halves(op.table), scale_of(op.table),
-                           matrix<const int>(op.taps), matrix<const float>(op.weights), first),
-                  "add_interpolated");
-  });
+  const auto add = [&](auto kernel, int wide) {
+    by_grid_rows(op.y.rows, [&](std::int64_t first, unsigned rows) {
+      context.check(Launch(dim3(blocks(op.y.cols, kThreads * wide), rows), kThreads, 0, context.stream)
+                        .run(kernel, matrix<float>(op.y), halves(op.table), scale_of(op.table),
+                             matrix<const int>(op.taps), matrix<const float>(op.weights), first),
+                    "add_interpolated");
+    });
+  };
+  lie_on_fours(op.y) && lie_on_fours(op.table) ? add(add_interpolated<4>, 4) : add(add_interpolated<1>, 1);
 }
 
 void run(const Rope& op, Context& context) {
   const bool in_fours = op.x.dtype == DType::f16 && op.cos.cols % 4 == 0 && op.cos.stride % 4 == 0 &&
                         op.sin.stride % 4 == 0 && op.x.stride % 4 == 0 && op.x.offset % 8 == 0;
+  if (in_fours) {
+    const std::int64_t items = (op.x.rows + kTurnedRows - 1) / kTurnedRows * (op.x.cols / 8);
+    context.check(Launch(blocks(items, kThreads), kThreads, 0, context.stream)
+                      .run(rope_fours, matrix<__half>(op.x), matrix<const float>(op.cos), matrix<const float>(op.sin)),
+                  "rope");
+    return;
+  }
   by_grid_rows(op.x.rows, [&](std::int64_t first, unsigned rows) {
-    if (in_fours) {
-      context.check(
-          Launch(dim3(blocks(op.x.cols / 8, kThreads), rows), kThreads, 0, context.stream)
-              .run(rope_fours, matrix<__half>(op.x), matrix<const float>(op.cos), matrix<const float>(op.sin), first),
-          "rope");
-      return;
-    }
     const dim3 grid(blocks(op.x.cols / 2, kThreads), rows);
     by_type(op.x.dtype, [&](auto zero) {
       using T = decltype(zero);
