@@ -42,7 +42,9 @@ struct Flops {
   double operator()(const PatchEmbed& op) const { return count(op.y.rows, op.w.rows, op.w.cols); }
   double operator()(const LinearSwiglu& op) const { return 2 * count(op.y.rows, op.gate.rows, op.gate.cols); }
   double operator()(const Attention& op) const {
-    return 4 * static_cast<double>(op.q.cols) * pairs(op.cu_seqlens, op.cu_seqlens, true);
+    const auto prefix = static_cast<double>(op.prefix), sequences = static_cast<double>(op.cu_seqlens.cols - 1);
+    return 4 * static_cast<double>(op.q.cols) *
+           (pairs(op.cu_seqlens, op.cu_seqlens, true) - sequences * prefix * (prefix + 1) / 2);
   }
   double operator()(const CrossAttention& op) const {
     return 4 * static_cast<double>(op.q.cols) * pairs(op.cu_queries, op.cu_keys, false);

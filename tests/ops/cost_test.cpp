@@ -45,6 +45,21 @@ TEST_F(Cost, CountsTheCopiesOfWeightsThatLowPartsAreMultipliedWith) {
   EXPECT_EQ(bytes(pair), swiglu + of_low + 2 * 3 * 16);
 }
 
+TEST_F(Cost, CountsTheQueriesThatThereAre) {
+  Attention op{.y = m.empty(7, 8),
+               .q = m.empty(7, 8),
+               .k = m.empty(7, 8),
+               .v = m.empty(7, 8),
+               .q_gate = m.empty(7, 16),
+               .cu_seqlens = m.ints({0, 3, 7}),
+               .head_dim = 8};
+  EXPECT_EQ(flops(op, *device), 4 * 8 * (1 + 2 + 3 + 1 + 2 + 3 + 4));
+  op.y = op.q = m.empty(3, 8);
+  op.q_gate = m.empty(3, 16);
+  op.prefix = 2;
+  EXPECT_EQ(flops(op, *device), 4 * 8 * (3 + 3 + 4));
+}
+
 TEST_F(Cost, OfWhatIsNotThereIsNothing) {
   const Linear op{.y = m.empty(2, 3), .x = m.empty(2, 4), .w = m.random_bf16(3, 4), .bias = {}};
   EXPECT_EQ(bytes(op), 2 * 3 * 4 + 2 * 4 * 4 + 3 * 4 * 2);
