@@ -36,6 +36,7 @@ struct PrefixRows {
                          const Precision& precision, Arena& arena);
 };
 
+// The rows that are known, and of which tokens; for one thread at a time.
 class KnownPrefix {
  public:
   explicit KnownPrefix(Device& device) : device_(device), arena_(device) {}

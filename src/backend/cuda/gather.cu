@@ -16,14 +16,6 @@ constexpr int kThreads = 256;
 // One thread an element of y: grid (columns / kThreads, rows).
 dim3 grid_of(const Tensor& y) { return {blocks(y.cols, kThreads), static_cast<unsigned>(y.rows)}; }
 __device__ std::int64_t column() { return static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
-// The grid's second dimension ends at 65,535: rows beyond are taken in further rounds.
-constexpr std::int64_t kMostGridRows = 65535;
-template <typename Launch>
-void by_grid_rows(std::int64_t rows, Launch launch) {
-  for (std::int64_t first = 0; first < rows; first += kMostGridRows) {
-    launch(first, static_cast<unsigned>(rows - first < kMostGridRows ? rows - first : kMostGridRows));
-  }
-}
 
 // One thread kWord elements, which lie on 16 bytes in the table's rows and in y's; columns are in whole words.
 constexpr int kWord = 8;
@@ -167,8 +159,7 @@ __global__ void __launch_bounds__(kThreads)
   head[i + pairs] = from_float<T>(b * c + a * s);
 }
 
-// Whether rows, and the matrix, are of whole words of four elements.
-bool lie_on_fours(const Tensor& t) { return t.cols % 4 == 0 && t.stride % 4 == 0 && t.offset % 4 == 0; }
+bool lies_on_fours(const Tensor& t) { return lies_on_words(t, 4 * static_cast<std::int64_t>(size_of(t.dtype))); }
 const int* ints(const Tensor& t) { return t ? reinterpret_cast<const int*>(t.address()) : nullptr; }
 const __half* halves(const Tensor& t) { return reinterpret_cast<const __half*>(t.address()); }
 
@@ -224,7 +215,7 @@ void run(const PutRows& op, Context& context) {
                     "put_rows");
     });
   };
-  lie_on_fours(op.y) && lie_on_fours(op.x) ? put(put_rows<4>, 4) : put(put_rows<1>, 1);
+  lies_on_fours(op.y) && lies_on_fours(op.x) ? put(put_rows<4>, 4) : put(put_rows<1>, 1);
 }
 
 void run(const AddInterpolated& op, Context& context) {
@@ -236,7 +227,7 @@ void run(const AddInterpolated& op, Context& context) {
                     "add_interpolated");
     });
   };
-  lie_on_fours(op.y) && lie_on_fours(op.table) ? add(add_interpolated<4>, 4) : add(add_interpolated<1>, 1);
+  lies_on_fours(op.y) && lies_on_fours(op.table) ? add(add_interpolated<4>, 4) : add(add_interpolated<1>, 1);
 }
 
 void run(const Rope& op, Context& context) {

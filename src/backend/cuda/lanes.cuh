@@ -131,6 +131,21 @@ void by_type(DType dtype, Launch launch) {
   }
 }
 
+// Whether rows, and the matrix, are of whole words of so many bytes.
+inline bool lies_on_words(const Tensor& t, std::int64_t bytes) {
+  const auto size = static_cast<std::int64_t>(size_of(t.dtype));
+  return t.cols * size % bytes == 0 && t.stride * size % bytes == 0 && t.offset * size % bytes == 0;
+}
+
+// A grid's second dimension ends at 65,535: rows beyond are taken in further rounds, launch(first, rows) each.
+template <typename Launch>
+void by_grid_rows(std::int64_t rows, Launch launch) {
+  constexpr std::int64_t kMostGridRows = 65535;
+  for (std::int64_t first = 0; first < rows; first += kMostGridRows) {
+    launch(first, static_cast<unsigned>(rows - first < kMostGridRows ? rows - first : kMostGridRows));
+  }
+}
+
 inline unsigned blocks(std::int64_t items, std::int64_t per_block) {
   return static_cast<unsigned>((items + per_block - 1) / per_block);
 }

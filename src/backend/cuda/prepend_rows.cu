@@ -1,6 +1,4 @@
 // PrependRows: known rows and new ones side by side. Bound: memory.
-#include <algorithm>
-
 #include "backend/cuda/lanes.cuh"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/run.h"
@@ -10,7 +8,6 @@ namespace clef::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kMostGridRows = 65535;
 
 // Matrices in words, of whatever the rows are made of.
 template <typename Word>
@@ -27,12 +24,6 @@ __global__ void __launch_bounds__(kThreads)
   y.row(row)[column] = from[column];
 }
 
-// Whether the tensor is one of words of so many bytes.
-bool is_of_words(const Tensor& t, std::int64_t bytes) {
-  const auto size = static_cast<std::int64_t>(size_of(t.dtype));
-  return t.cols * size % bytes == 0 && t.stride * size % bytes == 0 && t.offset * size % bytes == 0;
-}
-
 template <typename Word>
 Matrix<Word> words(const Tensor& t) {
   const auto of_a_word = static_cast<std::int64_t>(sizeof(Word) / size_of(t.dtype));
@@ -44,21 +35,20 @@ void run_words(const PrependRows& op, Context& context) {
   const auto y = words<Word>(op.y);
   const auto x = words<const Word>(op.x), prefix = words<const Word>(op.prefix);
   const int* cu_seqlens = reinterpret_cast<const int*>(op.cu_seqlens.address());
-  for (std::int64_t first = 0; first < y.rows; first += kMostGridRows) {
-    const dim3 grid(blocks(y.cols, kThreads), static_cast<unsigned>(std::min(y.rows - first, kMostGridRows)));
+  by_grid_rows(y.rows, [&](std::int64_t first, unsigned rows) {
     context.check(
-        Launch(grid, kThreads, 0, context.stream)
+        Launch(dim3(blocks(y.cols, kThreads), rows), kThreads, 0, context.stream)
             .run(prepend_rows<Word>, y, x, prefix, cu_seqlens, static_cast<int>(op.cu_seqlens.cols - 1), first),
         "prepend_rows");
-  }
+  });
 }
 
 }  // namespace
 
 void run(const PrependRows& op, Context& context) {
   if (op.y.rows == 0) return;
-  const bool wide = is_of_words(op.y, sizeof(uint4)) && is_of_words(op.x, sizeof(uint4)) &&
-                    (!op.prefix || is_of_words(op.prefix, sizeof(uint4)));
+  const bool wide = lies_on_words(op.y, sizeof(uint4)) && lies_on_words(op.x, sizeof(uint4)) &&
+                    (!op.prefix || lies_on_words(op.prefix, sizeof(uint4)));
   if (wide) {
     run_words<uint4>(op, context);
   } else if (op.y.dtype == DType::f32) {
