@@ -297,6 +297,19 @@ void add_gathers(std::vector<OpCase>& cases) {
                                             .weights = m.random(3, 4)};
                    },
                    false});
+  cases.push_back({"add_interpolated, not in words",
+                   [](OpMaker& m) -> Op {
+                     return AddInterpolated{.y = m.random(2, 6),
+                                            .table = m.random_bf16(9, 6),
+                                            .taps = m.ints({0, 1, 2, 3, 8, 8, 8, 8}, 4),
+                                            .weights = m.random(2, 4)};
+                   },
+                   false});
+  cases.push_back({"put_rows, not in words",
+                   [](OpMaker& m) -> Op {
+                     return PutRows{.y = m.random(5, 6), .x = m.random(2, 6), .index = m.ints({4, 1})};
+                   },
+                   false});
   cases.push_back({"put_rows",
                    [](OpMaker& m) -> Op {
                      return PutRows{.y = m.random(5, 256), .x = m.random(2, 256), .index = m.ints({4, 1})};

@@ -52,7 +52,8 @@ struct Config {
   [[maybe_unused]] static constexpr int kFetchRegisters = kWorkers == 3 ? 32 : 24;
   [[maybe_unused]] static constexpr int kWorkRegisters = kWorkers == 3 ? 160 : 240;
   // A head that does not end with a chunk: what its last chunk holds beyond it is the next head's, and not zeros, which
-  // cost the copy engine several times as much. Of keys it meets the queries' zeros; of values it is not multiplied.
+  // cost the copy engine more than what is there. Of keys it meets the queries' zeros (what is not finite makes this
+  // head's scores so too, and its sequence is flagged in any case); of values it is not multiplied.
   static constexpr bool kHeadsInRow = kHeadDim % kChunk != 0;
   static_assert(kKeys % 16 == 0 && kKeys * kChunkRowBytes % kAtomBytes == 0);
   static_assert(kWorkers <= 3, "a warp of the fetching warpgroup for each, and one for the keys");

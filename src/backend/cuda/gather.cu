@@ -1,8 +1,6 @@
 // Rows gathered, averaged, added and put in place on the GPU; rotary of whole heads.
 // Arithmetic: f32, each element in one thread, sums in ascending order.
 // Bound:      memory.
-#include <type_traits>
-
 #include "backend/cuda/lanes.cuh"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/run.h"
@@ -75,8 +73,8 @@ __global__ void __launch_bounds__(kThreads)
   let_next_start();
   wait_for_inputs();
   const std::int64_t r = first + blockIdx.y, c = column() * kWide;
-  using Word = std::conditional_t<kWide == 4, float4, float>;
-  if (c < y.cols) *reinterpret_cast<Word*>(y.row(index[r]) + c) = *reinterpret_cast<const Word*>(x.row(r) + c);
+  using Floats = Word<float, kWide>;
+  if (c < y.cols) *reinterpret_cast<Floats*>(y.row(index[r]) + c) = *reinterpret_cast<const Floats*>(x.row(r) + c);
 }
 
 template <int kWide>
@@ -87,16 +85,10 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_inputs();
   const std::int64_t r = first + blockIdx.y, c = column() * kWide;
   if (c >= y.cols) return;
-  struct alignas(4 * kWide) Floats {
-    float of[kWide];
-  };
-  struct alignas(2 * kWide) Halves {
-    __half of[kWide];
-  };
-  Floats* const to = reinterpret_cast<Floats*>(y.row(r) + c);
-  Floats values = *to;
+  auto* const to = reinterpret_cast<Word<float, kWide>*>(y.row(r) + c);
+  Word<float, kWide> values = *to;
   for (std::int64_t j = 0; j < taps.cols; ++j) {
-    const Halves row = *reinterpret_cast<const Halves*>(table + taps.row(r)[j] * y.cols + c);
+    const auto row = *reinterpret_cast<const Word<__half, kWide>*>(table + taps.row(r)[j] * y.cols + c);
     const float weight = weights.row(r)[j];
 #pragma unroll
     for (int i = 0; i < kWide; ++i) values.of[i] = fmaf(weight, __half2float(row.of[i]) * scale, values.of[i]);

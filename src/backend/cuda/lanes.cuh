@@ -69,6 +69,12 @@ __device__ inline float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
 // Zero, not NaN, for -infinity.
 __device__ inline float silu(float x) { return x / (1.0F + expf(-x)); }
 
+// Neighbouring elements that are read and written together.
+template <typename T, int kCount>
+struct alignas(kCount * sizeof(T)) Word {
+  T of[kCount];
+};
+
 // A tensor as kernels take it.
 template <typename T>
 struct Matrix {

@@ -165,13 +165,14 @@ bool takes_low_part(const ProductOp& op, Context& context) {
   return false;
 }
 
+bool is_depth_of_products(std::int64_t depth, Context& context) {
+  if (depth % 8 == 0) return true;
+  context.check(Error{Errc::unsupported, fmt::format("cuda: a product of depth {}: expected a multiple of 8", depth)});
+  return false;
+}
+
 void run_product(const ProductOp& op, Context& context) {
-  if (op.y.rows == 0 || context.failed()) return;
-  if (op.x.cols % 8 != 0) {
-    context.check(
-        Error{Errc::unsupported, fmt::format("cuda: a product of depth {}: expected a multiple of 8", op.x.cols)});
-    return;
-  }
+  if (op.y.rows == 0 || context.failed() || !is_depth_of_products(op.x.cols, context)) return;
   if (op.low && !takes_low_part(op, context)) return;
   if (op.few && op.x.dtype == DType::f32 && op.x.cols <= kMostFewRowsDepth) return run_few(op, context);
   context.is_hopper ? run_hopper(op, context) : run_cublas(op, context);
@@ -261,6 +262,7 @@ void run(const LinearSwiglu& op, Context& context) {
 void run(const PatchEmbed& op, Context& context) {
   constexpr std::int64_t kRows = 16384;
   const std::int64_t width = op.levels.cols;
+  if (!is_depth_of_products(width, context)) return;
   for (std::int64_t first = 0; first < op.y.rows && !context.failed(); first += kRows) {
     const std::int64_t rows = std::min(kRows, op.y.rows - first);
     auto* pixels = context.pixels.get<__half>(rows * width, context);

@@ -94,25 +94,18 @@ __global__ void __launch_bounds__(kThreads) make_low_rows(LowRows low, Matrix<co
   }
 }
 
-// 2 level - 255, an integer; 255 times the processor's normalised pixel. A thread kWord of them; where they do not lie
-// on words, one after the other.
-template <int kWord>
+// 2 level - 255, an integer; 255 times the processor's normalised pixel. A thread kLevelsTogether of them.
+constexpr int kLevelsTogether = 8;
 __global__ void __launch_bounds__(kThreads) levels_to_half(__half* to, const std::uint8_t* levels, std::int64_t count) {
   let_next_start();
   wait_for_inputs();
-  const std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kWord;
+  const std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kLevelsTogether;
   if (i >= count) return;
-  struct alignas(kWord) Levels {
-    std::uint8_t of[kWord];
-  };
-  struct alignas(2 * kWord) Halves {
-    __half of[kWord];
-  };
-  const Levels from = *reinterpret_cast<const Levels*>(levels + i);
-  Halves halves;
+  const auto from = *reinterpret_cast<const Word<std::uint8_t, kLevelsTogether>*>(levels + i);
+  Word<__half, kLevelsTogether> halves;
 #pragma unroll
-  for (int j = 0; j < kWord; ++j) halves.of[j] = __int2half_rn(2 * static_cast<int>(from.of[j]) - 255);
-  *reinterpret_cast<Halves*>(to + i) = halves;
+  for (int j = 0; j < kLevelsTogether; ++j) halves.of[j] = __int2half_rn(2 * static_cast<int>(from.of[j]) - 255);
+  *reinterpret_cast<Word<__half, kLevelsTogether>*>(to + i) = halves;
 }
 
 __global__ void __launch_bounds__(kThreads) copy_rows(__half* to, Matrix<const __half> x, std::int64_t padded_rows) {
@@ -176,15 +169,10 @@ void make_low(const LowOut& low, const Tensor& remainder, const PreciseRows& pre
 
 void widen_levels(__half* to, const Tensor& levels, Context& context) {
   const std::int64_t count = levels.rows * levels.cols;
-  const std::uint8_t* from = matrix<const std::uint8_t>(levels).data;
-  constexpr int kWord = 8;
-  const bool in_words = count % kWord == 0 && reinterpret_cast<std::uintptr_t>(from) % kWord == 0 &&
-                        reinterpret_cast<std::uintptr_t>(to) % (2 * kWord) == 0;
-  const auto run = [&](auto kernel, int word) {
-    context.check(Launch(blocks(count, kThreads * word), kThreads, 0, context.stream).run(kernel, to, from, count),
-                  "levels_to_half");
-  };
-  in_words ? run(levels_to_half<kWord>, kWord) : run(levels_to_half<1>, 1);
+  CHECK(levels.stride == levels.cols && lies_on_words(levels, kLevelsTogether));
+  context.check(Launch(blocks(count, kThreads * kLevelsTogether), kThreads, 0, context.stream)
+                    .run(levels_to_half, to, matrix<const std::uint8_t>(levels).data, count),
+                "levels_to_half");
 }
 
 void copy_padded(__half* to, const Tensor& x, std::int64_t padded_rows, Context& context) {

@@ -49,7 +49,7 @@ void make_low(const LowOut& low, const Tensor& remainder, const PreciseRows& pre
 std::vector<Tensor> joined(const std::vector<Tensor>& weights);
 inline const float* floats(const Tensor& t) { return t ? reinterpret_cast<const float*>(t.address()) : nullptr; }
 
-// to [levels.rows, levels.cols] = 2 * level - 255
+// to [levels.rows, levels.cols] = 2 * level - 255; on 16 bytes, the levels without gaps and their columns in eights
 void widen_levels(__half* to, const Tensor& levels, Context& context);
 // to [padded_rows, x.cols], zero past x
 void copy_padded(__half* to, const Tensor& x, std::int64_t padded_rows, Context& context);
