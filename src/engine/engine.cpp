@@ -64,7 +64,7 @@ struct Engine::State {
 
   Result<std::vector<Result<Decisions>>> run(std::span<const EncodedRecord* const> records) {
     if (options.trace.empty()) return network->run(records);
-    // The first record of all is traced, alone.
+    // The first record of all is traced, alone: in its pass no tokens are known from an earlier one.
     std::vector<TracedTensor> stages;
     struct Target {
       Device& device;
@@ -74,10 +74,7 @@ struct Engine::State {
       auto& to = *static_cast<Target*>(context);
       return std::make_unique<TracePass>(std::move(pass), to.device, to.stages);
     };
-    network->share_prefix(false);  // a trace shows all tokens
-    auto traced = network->run(records.first(1), wrap, &target);
-    network->share_prefix(true);
-    auto decisions = TRY(std::move(traced));
+    auto decisions = TRY(network->run(records.first(1), wrap, &target));
     TRY(write_trace(std::exchange(options.trace, {}), stages));
     if (records.size() > 1) {
       for (auto& rest : TRY(network->run(records.subspan(1)))) decisions.push_back(std::move(rest));

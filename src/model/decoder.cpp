@@ -61,11 +61,6 @@ DecoderScratch with(DecoderScratch s, const PreciseRows& precise) {
   return s;
 }
 
-// The first tokens' rows of x, kept for later passes.
-void keep(Pass& pass, const PrefixRows& kept, const Tensor& to, const Tensor& x) {
-  pass.run(PrependRows{.y = to, .x = x.row_range(0, kept.tokens), .prefix = {}, .cu_seqlens = kept.cu_seqlens});
-}
-
 // Of the layers that are precise.
 Storage precise_storage(const Precision& precision) {
   return precision.low_parts ? Storage::f16_and_low : Storage::f32;
@@ -203,8 +198,8 @@ void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch
     known_b = known.ba.col_range(0, s.b.cols);
     known_a = known.ba.col_range(s.b.cols, s.a.cols);
   } else if (batch.kept != nullptr) {
-    keep(pass, *batch.kept, batch.kept->layers[layer].qkv, s.qkv);
-    keep(pass, *batch.kept, batch.kept->layers[layer].ba, s.ba);
+    batch.kept->keep(pass, batch.kept->layers[layer].qkv, s.qkv);
+    batch.kept->keep(pass, batch.kept->layers[layer].ba, s.ba);
   }
   pass.run(ShortConv{.q = s.query,
                      .k = s.key,
@@ -269,7 +264,7 @@ void GatedAttention::forward(Pass& pass, const Batch& batch, const DecoderScratc
     pass.run(PrependRows{.y = s.kv, .x = kv, .prefix = batch.known->layers[layer].kv, .cu_seqlens = batch.cu_seqlens});
     kv = s.kv;
   } else if (batch.kept != nullptr) {
-    keep(pass, *batch.kept, batch.kept->layers[layer].kv, kv);
+    batch.kept->keep(pass, batch.kept->layers[layer].kv, kv);
   }
   pass.run(Attention{.y = s.attended,
                      .q = s.q,

@@ -202,9 +202,7 @@ void Head::forward(Pass& pass, const Batch& batch, const Tensor& hidden, const H
   if (batch.known != nullptr) {
     pass.run(PrependRows{.y = s.memory, .x = memory, .prefix = batch.known->memory, .cu_seqlens = batch.cu_seqlens});
   } else if (batch.kept != nullptr) {
-    const PrefixRows& kept = *batch.kept;
-    pass.run(PrependRows{
-        .y = kept.memory, .x = memory.row_range(0, kept.tokens), .prefix = {}, .cu_seqlens = kept.cu_seqlens});
+    batch.kept->keep(pass, batch.kept->memory, memory);
   }
   pass.mark("head", "memory", s.memory);
   pass.run(SpanMean{.y = s.question, .x = s.hidden, .spans = batch.question_spans});

@@ -63,6 +63,10 @@ PrefixRows PrefixRows::take(std::int64_t tokens, const TextConfig& config, const
   return rows;
 }
 
+void PrefixRows::keep(Pass& pass, const Tensor& to, const Tensor& x) const {
+  pass.run(PrependRows{.y = to, .x = x.row_range(0, tokens), .prefix = {}, .cu_seqlens = cu_seqlens});
+}
+
 std::int64_t KnownPrefix::tokens_of(std::span<const EncodedRecord* const> records) {
   std::int64_t tokens = kMostKnownTokens;
   for (const EncodedRecord* record : records) tokens = std::min(tokens, fixed_tokens(*record));
@@ -88,7 +92,7 @@ bool KnownPrefix::repays(std::span<const EncodedRecord* const> records) const {
 
 Status KnownPrefix::begin(const EncodedRecord& record, std::int64_t tokens, const TextConfig& config,
                           const HeadConfig& head, const Precision& precision) {
-  forget();
+  is_known_ = false;
   const auto first = first_ids(record, tokens);
   ids_.assign(first.begin(), first.end());
   TRY(arena_.reset(PrefixRows::bytes(tokens, config, head, precision)));

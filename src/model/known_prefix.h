@@ -34,6 +34,9 @@ struct PrefixRows {
                            const Precision& precision);
   static PrefixRows take(std::int64_t tokens, const TextConfig& config, const HeadConfig& head,
                          const Precision& precision, Arena& arena);
+
+  // Leaves the first of x's rows in `to`, one of the matrices above.
+  void keep(Pass& pass, const Tensor& to, const Tensor& x) const;
 };
 
 // The rows that are known, and of which tokens; for one thread at a time.
@@ -41,7 +44,8 @@ class KnownPrefix {
  public:
   explicit KnownPrefix(Device& device) : device_(device), arena_(device) {}
 
-  // How many first tokens of these records may be kept, or were: none where they do not begin alike.
+  // How many of their first tokens these records have in common and may leave to others: 0 where they do not begin
+  // alike, at most kMostKnownTokens.
   static std::int64_t tokens_of(std::span<const EncodedRecord* const> records);
   // Whether these records begin with what is known.
   bool is_of(std::span<const EncodedRecord* const> records) const;
@@ -50,11 +54,11 @@ class KnownPrefix {
   // pay for with as much as they save (docs/speed.md).
   bool repays(std::span<const EncodedRecord* const> records) const;
 
-  // Makes room for the first `tokens` tokens of `record`; known once the pass that fills it has succeeded.
+  // Makes room for the first `tokens` tokens of `record`; known once the pass that fills it has succeeded. What was
+  // known before is not any more. Errc::out_of_memory.
   Status begin(const EncodedRecord& record, std::int64_t tokens, const TextConfig& config, const HeadConfig& head,
                const Precision& precision);
   void succeed() { is_known_ = true; }
-  void forget() { is_known_ = false; }
 
   const PrefixRows& rows() const { return rows_; }
 

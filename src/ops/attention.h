@@ -13,7 +13,8 @@ inline constexpr std::int64_t kAttentionBlock = 64;
 
 // Causal softmax(q k^T / sqrt(head_dim)) v inside each sequence, times sigmoid(gate). Causal by place in the sequence.
 // Query head h reads key head h * kv_heads / q_heads (rounded down). The first `prefix` tokens of every sequence have
-// keys and values and no query: the new tokens are the others.      Source: Qwen3_5Attention.forward.
+// keys and values and no query, and no sequence is shorter: the new tokens are the others.
+// Source: Qwen3_5Attention.forward.
 struct Attention {
   static constexpr std::string_view name = "attention";
   Out y;          // [new tokens, q_heads * head_dim]      activation

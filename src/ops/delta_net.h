@@ -14,7 +14,8 @@ namespace clef {
 inline constexpr std::int64_t kDeltaNetChunk = 64;
 
 // Where sequences begin alike, the rows of their first tokens may be known from an earlier pass: `prefix` has them,
-// once for all, and what a product made for this pass has the others, the new tokens, sequence after sequence.
+// once for all, and what a product made for this pass has the others, the new tokens, sequence after sequence. No
+// sequence is shorter than its prefix.
 
 // Causal depthwise convolution over each sequence, SiLU, then per head of head_dim features: q and k divided by
 // sqrt(sum of squares + 1e-6). History before a sequence's start is zero.

@@ -7,8 +7,8 @@
 
 namespace clef {
 
-// The rows of each sequence's new tokens behind those of the first, known ones, which are the same for every sequence;
-// without these, a copy.
+// The rows of each sequence's new tokens behind those of the first, known ones, which are the same for every sequence,
+// none of which is shorter; without these, a copy.
 struct PrependRows {
   static constexpr std::string_view name = "prepend_rows";
   Out y;          // [tokens, n]      activation
