@@ -117,11 +117,8 @@ inline void add_mixers(std::vector<OpCase>& cases) {
 inline void add_known_prefixes(std::vector<OpCase>& cases) {
   for (const std::int64_t known : {2, 36, 70}) {
     const std::string suffix = " behind " + std::to_string(known) + " known tokens";
-    const std::int64_t tokens = 3 * known + 1 + 63 + 130, fresh = tokens - 3 * known;
-    const auto ends = [known](OpMaker& m) {
-      const auto at = [known](int sequence, int count) { return static_cast<std::int32_t>(sequence * known + count); };
-      return m.ints({0, at(1, 1), at(2, 64), at(3, 194)});
-    };
+    const BehindKnownTokens sequences{known};
+    const std::int64_t tokens = sequences.tokens(), fresh = sequences.fresh();
     cases.push_back({"attention" + suffix, [=](OpMaker& m) -> Op {
                        const Tensor kv = m.random_activation(tokens, 4 * 256, 2);
                        return Attention{.y = m.empty_activation(fresh, 6 * 256),
@@ -129,7 +126,7 @@ inline void add_known_prefixes(std::vector<OpCase>& cases) {
                                         .k = kv.col_range(0, 512),
                                         .v = kv.col_range(512, 512),
                                         .q_gate = m.random_activation(fresh, 12 * 256),
-                                        .cu_seqlens = ends(m),
+                                        .cu_seqlens = sequences.cu_seqlens(m),
                                         .head_dim = 256,
                                         .prefix = known};
                      }});
@@ -139,7 +136,7 @@ inline void add_known_prefixes(std::vector<OpCase>& cases) {
                                         .v = m.empty_activation(tokens, 6 * 128),
                                         .x = m.random_activation(fresh, 10 * 128, 2),
                                         .weight = m.random(4, 10 * 128),
-                                        .cu_seqlens = ends(m),
+                                        .cu_seqlens = sequences.cu_seqlens(m),
                                         .head_dim = 128,
                                         .prefix = m.random_activation(known, 10 * 128, 2)};
                      }});
@@ -153,7 +150,7 @@ inline void add_known_prefixes(std::vector<OpCase>& cases) {
                                        .a = ba.col_range(4, 4),
                                        .neg_exp_a_log = m.random(1, 4, 0.5F, -0.6F),
                                        .dt_bias = m.random(1, 4, 2, -2),
-                                       .cu_seqlens = ends(m),
+                                       .cu_seqlens = sequences.cu_seqlens(m),
                                        .head_dim = 128,
                                        .value_dim = 128,
                                        .prefix_b = known_ba.col_range(0, 4),
@@ -164,7 +161,7 @@ inline void add_known_prefixes(std::vector<OpCase>& cases) {
                          return PrependRows{.y = m.empty_activation(tokens, width),
                                             .x = m.random_activation(fresh, 2 * width).col_range(width, width),
                                             .prefix = m.random_activation(known, width),
-                                            .cu_seqlens = ends(m)};
+                                            .cu_seqlens = sequences.cu_seqlens(m)};
                        }});
     }
   }

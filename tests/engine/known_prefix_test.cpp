@@ -86,6 +86,61 @@ TEST(KnownPrefix, IsTakenByRecordsThatBeginWithItOnceItsPassHasSucceeded) {
   EXPECT_FALSE(is_of(one)) << "a pass that may fail is about to overwrite it";
 }
 
+// Counts the tokens that passes compute.
+class CountingPass final : public Pass {
+ public:
+  CountingPass(std::unique_ptr<Pass> pass, std::vector<std::int64_t>& tokens)
+      : pass_(std::move(pass)), tokens_(tokens) {}
+  Status finish() override { return pass_->finish(); }
+
+ private:
+  void encode(const Op& op) override {
+    if (const auto* embed = std::get_if<Embed>(&op)) tokens_.push_back(embed->y.rows);
+    pass_->run(op);
+  }
+  std::unique_ptr<Pass> pass_;
+  std::vector<std::int64_t>& tokens_;
+};
+
+// A record of so many tokens, the first `fixed` of them a prompt's fixed text, that ends with a question.
+EncodedRecord question_behind(std::int64_t fixed, std::int64_t tokens) {
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(tokens));
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i * 7 % 200);
+  EncodedRecord record = record_of(std::move(ids), fixed, tokens - 40);
+  EncodedQuestion& question = record.questions.emplace_back();
+  question.span = {.first = tokens - 38, .count = 3};
+  question.option_spans = {{.first = tokens - 30, .count = 4}, {.first = tokens - 20, .count = 5}};
+  return record;
+}
+
+TEST(KnownPrefix, IsNotComputedAgain) {
+  const auto file = open_model(test::test_data_path("clef-tiny"));
+  ASSERT_TRUE(file) << file.error().message;
+  const auto device = std::move(open_cpu_device({.num_threads = 2})).value();
+  auto network = std::move(Network::load(*file, *device)).value();
+  const EncodedRecord one = question_behind(4, 120), longer = question_behind(4, 4 * 64 + 1);
+  EncodedRecord other = one;
+  other.input_ids[2] = 3;
+  std::vector<std::int64_t> tokens;
+  const auto run = [&](const std::vector<const EncodedRecord*>& records) {
+    const auto count = [](std::unique_ptr<Pass> pass, void* context) -> std::unique_ptr<Pass> {
+      return std::make_unique<CountingPass>(std::move(pass), *static_cast<std::vector<std::int64_t>*>(context));
+    };
+    EXPECT_TRUE(network->run(records, count, &tokens));
+  };
+  run({&one});
+  run({&one});
+  run({&one, &one});
+  run({&longer});  // of which they are less than a 64th
+  run({&one});
+  run({&other});
+  run({&other});
+  run({&one, &other});
+  network->share_prefix(false);
+  run({&other});
+  EXPECT_EQ(tokens, (std::vector<std::int64_t>{120, 116, 232, 257, 116, 120, 116, 240, 120}));
+}
+
 // Computes nothing, and fails.
 class LostPass final : public Pass {
  public:
@@ -99,12 +154,7 @@ class LostPass final : public Pass {
 TEST(KnownPrefix, OfAFailedPassIsComputedAgain) {
   const auto file = open_model(test::test_data_path("clef-tiny"));
   ASSERT_TRUE(file) << file.error().message;
-  std::vector<std::int32_t> ids(120);
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i * 7 % 200);
-  EncodedRecord record = record_of(ids, 36, 80);
-  EncodedQuestion& question = record.questions.emplace_back();
-  question.span = {.first = 82, .count = 3};
-  question.option_spans = {{.first = 90, .count = 4}, {.first = 100, .count = 5}};
+  const EncodedRecord record = question_behind(36, 120);
   const EncodedRecord* records[] = {&record};
   const auto logits = [&](bool fails_first) {
     const auto device = std::move(open_cpu_device({.num_threads = 2})).value();

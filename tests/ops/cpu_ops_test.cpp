@@ -371,11 +371,8 @@ TEST(CpuOps, DeltaNetOverPackedSequences) {
 // The first tokens of every sequence are known: fewer than the taps reach, and more than a chunk and a block of keys.
 TEST(CpuOps, KnownPrefixes) {
   for (const std::int64_t known : {2, 70}) {
-    const std::int64_t tokens = 3 * known + 1 + 63 + 130, fresh = tokens - 3 * known;
-    const auto ends = [known](TensorMaker& m) {
-      const auto at = [known](int sequence, int count) { return static_cast<std::int32_t>(sequence * known + count); };
-      return m.ints({0, at(1, 1), at(2, 64), at(3, 194)});
-    };
+    const test::BehindKnownTokens sequences{known};
+    const std::int64_t tokens = sequences.tokens(), fresh = sequences.fresh();
     check(
         [&](TensorMaker& m) {
           const Tensor q = m.empty(tokens, 64), k = m.empty(tokens, 64), v = m.empty(tokens, 96);
@@ -384,7 +381,7 @@ TEST(CpuOps, KnownPrefixes) {
                                 .v = v,
                                 .x = m.random(fresh, 224, 2),
                                 .weight = m.random(4, 224),
-                                .cu_seqlens = ends(m),
+                                .cu_seqlens = sequences.cu_seqlens(m),
                                 .head_dim = 32,
                                 .prefix = m.random(known, 224, 2)},
                       q,
@@ -402,7 +399,7 @@ TEST(CpuOps, KnownPrefixes) {
                                .a = ba.col_range(2, 2),
                                .neg_exp_a_log = m.random(1, 2, 0.5F, -0.6F),
                                .dt_bias = m.random(1, 2),
-                               .cu_seqlens = ends(m),
+                               .cu_seqlens = sequences.cu_seqlens(m),
                                .head_dim = 32,
                                .value_dim = 48,
                                .prefix_b = known_ba.col_range(0, 2),
@@ -418,7 +415,7 @@ TEST(CpuOps, KnownPrefixes) {
                                 .k = kv.col_range(0, 64),
                                 .v = kv.col_range(64, 64),
                                 .q_gate = m.random(fresh, 12 * 32),
-                                .cu_seqlens = ends(m),
+                                .cu_seqlens = sequences.cu_seqlens(m),
                                 .head_dim = 32,
                                 .prefix = known},
                       y};
@@ -430,7 +427,7 @@ TEST(CpuOps, KnownPrefixes) {
           return Made{PrependRows{.y = y,
                                   .x = m.random(fresh, 80).col_range(8, 40),
                                   .prefix = m.random(known, 40),
-                                  .cu_seqlens = ends(m)},
+                                  .cu_seqlens = sequences.cu_seqlens(m)},
                       y};
         },
         0);

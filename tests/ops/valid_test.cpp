@@ -60,6 +60,65 @@ TEST_F(Valid, LowPartsFitTheirRows) {
   EXPECT_FALSE(is_valid_but([&](auto& op) { op.remainder = m.empty(kPrecise, kWidth); })) << "f32";
 }
 
+// Two sequences of seven tokens together, of each of which the first two are known.
+TEST_F(Valid, KnownPrefixesFitTheirOps) {
+  const Tensor cu = m.ints({0, 3, 7});
+  const ShortConv conv{.q = m.empty(7, 4),
+                       .k = m.empty(7, 4),
+                       .v = m.empty(7, 8),
+                       .x = m.empty(3, 16),
+                       .weight = m.empty(4, 16),
+                       .cu_seqlens = cu,
+                       .head_dim = 4,
+                       .prefix = m.empty(2, 16)};
+  const DeltaNet net{.y = m.empty(3, 8),
+                     .q = m.empty(7, 4),
+                     .k = m.empty(7, 4),
+                     .v = m.empty(7, 8),
+                     .b = m.empty(3, 2),
+                     .a = m.empty(3, 2),
+                     .neg_exp_a_log = m.empty(1, 2),
+                     .dt_bias = m.empty(1, 2),
+                     .cu_seqlens = cu,
+                     .head_dim = 4,
+                     .value_dim = 4,
+                     .prefix_b = m.empty(2, 2),
+                     .prefix_a = m.empty(2, 2)};
+  const Attention attention{.y = m.empty(3, 8),
+                            .q = m.empty(3, 8),
+                            .k = m.empty(7, 4),
+                            .v = m.empty(7, 4),
+                            .q_gate = m.empty(3, 16),
+                            .cu_seqlens = cu,
+                            .head_dim = 4,
+                            .prefix = 2};
+  const PrependRows rows{.y = m.empty(7, 4), .x = m.empty(3, 4), .prefix = m.empty(2, 4), .cu_seqlens = cu};
+  const auto is_valid_but = [](auto op, auto change) {
+    change(op);
+    return valid(op);
+  };
+  const auto nothing = [](auto&) {};
+  EXPECT_TRUE(is_valid_but(conv, nothing));
+  EXPECT_FALSE(is_valid_but(conv, [&](auto& op) { op.x = m.empty(7, 16); })) << "x has the new tokens alone";
+  EXPECT_FALSE(is_valid_but(conv, [&](auto& op) { op.prefix = m.empty(2, 12); })) << "other channels";
+  EXPECT_FALSE(is_valid_but(conv, [&](auto& op) { op.prefix = m.empty(2, 16, DType::f16); }));
+  EXPECT_FALSE(is_valid_but(conv, [&](auto& op) { op.prefix = m.empty(4, 16); })) << "more than there are";
+  EXPECT_TRUE(is_valid_but(net, nothing));
+  EXPECT_FALSE(is_valid_but(net, [&](auto& op) { op.y = m.empty(7, 8); })) << "y has the new tokens alone";
+  EXPECT_FALSE(is_valid_but(net, [&](auto& op) { op.prefix_a = {}; })) << "one without the other";
+  EXPECT_FALSE(is_valid_but(net, [&](auto& op) { op.prefix_a = m.empty(3, 2); }));
+  EXPECT_FALSE(is_valid_but(net, [&](auto& op) { op.prefix_a = m.empty(2, 4).col_range(0, 2); })) << "rows apart";
+  EXPECT_FALSE(is_valid_but(net, [&](auto& op) { op.prefix_b = op.prefix_a = m.empty(2, 1); })) << "a head too few";
+  EXPECT_TRUE(is_valid_but(attention, nothing));
+  EXPECT_FALSE(is_valid_but(attention, [&](auto& op) { op.prefix = 1; }));
+  EXPECT_FALSE(is_valid_but(attention, [&](auto& op) { op.prefix = -1; }));
+  EXPECT_FALSE(is_valid_but(attention, [&](auto& op) { op.q_gate = m.empty(7, 16); }));
+  EXPECT_TRUE(is_valid_but(rows, nothing));
+  EXPECT_FALSE(is_valid_but(rows, [&](auto& op) { op.prefix = {}; }));
+  EXPECT_FALSE(is_valid_but(rows, [&](auto& op) { op.prefix = m.empty(2, 5); }));
+  EXPECT_FALSE(is_valid_but(rows, [&](auto& op) { op.cu_seqlens = {}; }));
+}
+
 TEST_F(Valid, ABiasGoesWithoutGates) {
   Projections op{.y = m.empty(kRows, 2 * kWidth),
                  .x = m.empty(kRows, kDepth),

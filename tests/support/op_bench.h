@@ -49,4 +49,17 @@ class TensorMaker {
   std::vector<std::unique_ptr<Buffer>> buffers_;
 };
 
+// Three sequences of 1, 63 and 130 new tokens, each behind `known` ones.
+struct BehindKnownTokens {
+  std::int64_t known;
+  std::int64_t fresh() const { return 1 + 63 + 130; }
+  std::int64_t tokens() const { return 3 * known + fresh(); }
+  Tensor cu_seqlens(TensorMaker& m) const {
+    const auto end = [this](std::int64_t sequences, std::int64_t new_tokens) {
+      return static_cast<std::int32_t>(sequences * known + new_tokens);
+    };
+    return m.ints({0, end(1, 1), end(2, 64), end(3, 194)});
+  }
+};
+
 }  // namespace clef::test
