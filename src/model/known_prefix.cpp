@@ -83,13 +83,6 @@ bool KnownPrefix::is_of(std::span<const EncodedRecord* const> records) const {
          });
 }
 
-bool KnownPrefix::repays(std::span<const EncodedRecord* const> records) const {
-  constexpr std::size_t kLeastShare = 64;  // of all tokens, as a fraction
-  std::size_t tokens = 0;
-  for (const EncodedRecord* record : records) tokens += record->input_ids.size();
-  return ids_.size() * records.size() * kLeastShare >= tokens;
-}
-
 Status KnownPrefix::begin(const EncodedRecord& record, std::int64_t tokens, const TextConfig& config,
                           const HeadConfig& head, const Precision& precision) {
   is_known_ = false;

@@ -50,10 +50,6 @@ class KnownPrefix {
   // Whether these records begin with what is known.
   bool is_of(std::span<const EncodedRecord* const> records) const;
 
-  // Whether a pass gains by leaving them out of these records: it then reads rows from two places, which long records
-  // pay for with as much as they save (docs/speed.md).
-  bool repays(std::span<const EncodedRecord* const> records) const;
-
   // Makes room for the first `tokens` tokens of `record`; known once the pass that fills it has succeeded. What was
   // known before is not any more. Errc::out_of_memory.
   Status begin(const EncodedRecord& record, std::int64_t tokens, const TextConfig& config, const HeadConfig& head,

@@ -34,12 +34,12 @@ Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecor
 Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecord* const> records,
                                                     const Precision& precision, bool shares_prefix, Wrap wrap,
                                                     void* context) {
-  const bool is_known = shares_prefix && prefix_.is_of(records), takes_known = is_known && prefix_.repays(records);
+  const bool is_known = shares_prefix && prefix_.is_of(records);
   const std::int64_t new_prefix = shares_prefix && !is_known ? KnownPrefix::tokens_of(records) : 0;
   // Without room to keep them nothing is lost but time.
   const bool keeps =
       new_prefix > 0 && prefix_.begin(*records.front(), new_prefix, config_.text, config_.head, precision);
-  Batch batch = TRY(pack(records, config_, packing_, device_, takes_known ? &prefix_.rows() : nullptr));
+  Batch batch = TRY(pack(records, config_, packing_, device_, is_known ? &prefix_.rows() : nullptr));
   batch.kept = keeps ? &prefix_.rows() : nullptr;
   const bool has_vision = batch.vision.patches > 0;
   const std::size_t head_bytes = HeadScratch::bytes(config_.head, batch);

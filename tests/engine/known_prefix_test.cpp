@@ -73,12 +73,6 @@ TEST(KnownPrefix, IsTakenByRecordsThatBeginWithItOnceItsPassHasSucceeded) {
   EXPECT_FALSE(is_of(other));
   EXPECT_FALSE(is_of(early)) << "its schema begins among them";
   EXPECT_FALSE(prefix.is_of(both));
-  EXPECT_TRUE(prefix.repays(std::vector<const EncodedRecord*>{&one}));
-  const EncodedRecord longest = record_of(std::vector<std::int32_t>(3 * 64, 1), 3, 100),
-                      longer = record_of(std::vector<std::int32_t>(3 * 64 + 1, 1), 3, 100);
-  EXPECT_TRUE(prefix.repays(std::vector<const EncodedRecord*>{&longest}));
-  EXPECT_FALSE(prefix.repays(std::vector<const EncodedRecord*>{&longer}));
-  EXPECT_TRUE(prefix.repays(std::vector<const EncodedRecord*>{&longer, &one}));
   EXPECT_EQ(prefix.rows().layers[0].qkv.rows, 3);
   EXPECT_FALSE(prefix.rows().layers[0].kv);
   EXPECT_EQ(prefix.rows().layers[1].kv.cols, 8);
