@@ -2,6 +2,9 @@
 
     python3 mixers_side_by_side.py TESTS [--rounds N] [--only delta_net|attention] [TOKENS ...]
 
+On a fresh machine Triton compiles fla's kernels first, a minute and a half for all five lengths; stopped by SIGTERM, as
+timeout(1) does, it shows the rounds that it has.
+
 TESTS holds attention_device and delta_net_device (build/tests). Needs torch; flash-linear-attention (fla >= 0.5) for
 DeltaNet. One sequence, random values, sizes of Clef-Flash. The sides take turns: in each round our program times all
 lengths, then torch all lengths, either after a quarter of a second of the same work; printed are medians over the rounds,
@@ -25,6 +28,7 @@ Attention, 16 query and 4 key heads of 256, causal:
 
 import argparse
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -145,14 +149,24 @@ def spread(values):
 def compare(title, columns, rounds, lengths, round_of, ratio):
     """round_of() gives {tokens: a number for each column}; ratio(medians) is what the last column shows."""
     samples = {tokens: [] for tokens in lengths}
-    for i in range(rounds):
-        for tokens, row in round_of().items():
-            samples[tokens].append(row)
-        print(f"{title}: round {i + 1} of {rounds}", file=sys.stderr, flush=True)
+    done = 0
+    try:
+        while done < rounds:
+            rows = round_of()
+            for tokens in lengths:
+                samples[tokens].append(rows[tokens])
+            done += 1
+            print(f"{title}: round {done} of {rounds}", file=sys.stderr, flush=True)
+    finally:  # what was measured is shown even if there is no time for the rest
+        if done > 0:
+            show(title, columns, done, samples, ratio)
+
+
+def show(title, columns, rounds, samples, ratio):
     print(f"\n{title}, ms: medians of {rounds} rounds (least to largest)")
     print(f"{'tokens':>7}" + "".join(f"{name:>29}" for name in columns) + f"{'ratio':>8}")
-    for tokens in lengths:
-        series = list(zip(*samples[tokens]))
+    for tokens, rows in samples.items():
+        series = list(zip(*rows))
         medians = dict(zip(columns, map(statistics.median, series)))
         print(f"{tokens:7d}" + "".join(f"{spread(s):>29}" for s in series) + f"{ratio(medians):8.3f}", flush=True)
 
@@ -202,6 +216,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", choices=["delta_net", "attention"])
     args = parser.parse_intermixed_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     lengths = args.tokens or LENGTHS
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}", flush=True)
     if args.only != "attention":
