@@ -379,7 +379,7 @@ std::vector<Kernel> kernels(const std::string& prefix) {
              return clef::cuda::launch_attention_sm90(c.args(), workers, stream);
            }});
     }
-    for (const int workers : {4, 2, 1}) {
+    for (const int workers : {3, 2, 1}) {
       all.push_back({"sm90 segments, " + std::to_string(workers) + " workers", "sm90 segments", true,
                      [workers](Case& c, cudaStream_t stream) {
                        return clef::cuda::launch_segment_attention_sm90(c.segment_args(), workers, stream);

@@ -63,8 +63,7 @@ cudaError_t launch_segment_attention(const SegmentAttentionArgs& args, cudaStrea
 // One kernel each, for the tests and for the choice above.
 cudaError_t launch_attention_mma(const AttentionArgs& args, cudaStream_t stream);                 // sm_80 and later
 cudaError_t launch_segment_attention_mma(const SegmentAttentionArgs& args, cudaStream_t stream);  // sm_80 and later
-// sm_90a alone; `workers` warpgroups share a tile, one or two or, for segments, four; 0 for the kernel's own choice.
-// The segments' head size is 72.
+// sm_90a alone; `workers` warpgroups share a tile, 0 for the kernel's own choice. The segments' head size is 72.
 cudaError_t launch_attention_sm90(const AttentionArgs& args, int workers, cudaStream_t stream);
 cudaError_t launch_segment_attention_sm90(const SegmentAttentionArgs& args, int workers, cudaStream_t stream);
 

@@ -23,11 +23,10 @@ using sm90::Params;
 template <int kWorkers>
 using Causal = Config<kAttentionHeadDim, 80, kWorkers, true, false>;
 
-// The vision tower's head size. There the softmax is as long as the products, so the workers take turns; what a step
-// waits for is hidden by the others, of whom there are as many as registers allow for 64 keys.
+// The vision tower's head size. There the softmax is as long as the products, so the workers take turns.
 constexpr int kSegmentHeadDim = 72;
 template <int kWorkers>
-using Segment = Config<kSegmentHeadDim, 64, kWorkers, false, true>;
+using Segment = Config<kSegmentHeadDim, 96, kWorkers, false, true>;
 
 // [heads, tokens, columns] as boxes of 64 columns, `rows` tokens and `packed` heads.
 struct MapShape {
@@ -46,25 +45,6 @@ bool make_map(CUtensorMap& map, const __half* data, const MapShape& shape) {
 
 // Where every warpgroup's 64 rows can have a multiprocessor to themselves, they are quickest there.
 bool fits_one_round(std::int64_t tokens, std::int64_t heads) { return tokens * heads <= multiprocessors() * kRows; }
-
-// How many warpgroups share a tile of a segment, for the least time: rounds of tiles, each as long as a step of so many
-// took when they were measured.
-int segment_workers(const SegmentAttentionArgs& args) {
-  constexpr struct { int workers, cost; } kChoices[] = {{1, 20}, {2, 21}, {4, 32}};
-  const std::int64_t length = (args.tokens + args.segments - 1) / args.segments;  // as if all had the same
-  int best = 0;
-  std::int64_t least = INT64_MAX;
-  for (const auto& [workers, cost] : kChoices) {
-    const std::int64_t rows = std::int64_t{workers} * kRows,
-                       tiles = (length + rows - 1) / rows * args.segments * args.heads;
-    const std::int64_t time = (tiles + multiprocessors() - 1) / multiprocessors() * cost;
-    if (time < least) {
-      least = time;
-      best = workers;
-    }
-  }
-  return best;
-}
 
 // What the second-level cache keeps beside all else that passes through it.
 constexpr std::int64_t kCachedBytes = 20 << 20;
@@ -125,7 +105,7 @@ cudaError_t launch_attention_sm90(const AttentionArgs& args, int workers, cudaSt
 cudaError_t launch_segment_attention_sm90(const SegmentAttentionArgs& args, int workers, cudaStream_t stream) {
   constexpr int d = kSegmentHeadDim;
   static_assert(Segment<1>::kHeadsInRow && !Causal<1>::kHeadsInRow);
-  if (!valid(args) || args.head_dim != d || workers < 0 || workers > 4 || workers == 3 || multiprocessors() == 0) {
+  if (!valid(args) || args.head_dim != d || workers < 0 || workers > 3 || multiprocessors() == 0) {
     return cudaErrorInvalidValue;
   }
   if (args.segments == 0 || args.tokens == 0) return cudaSuccess;
@@ -145,10 +125,10 @@ cudaError_t launch_segment_attention_sm90(const SegmentAttentionArgs& args, int 
       !make_map(params.v, args.v, {d * args.heads, args.tokens, 1, args.kv_stride, d, Segment<1>::kKeys, 1})) {
     return cudaErrorInvalidValue;
   }
-  if (workers == 0) workers = segment_workers(args);
+  if (workers == 0) workers = fits_one_round(args.tokens, args.heads) ? 1 : 3;
   if (workers == 1) return launch<Segment<1>>(params, args.tokens, stream);
   if (workers == 2) return launch<Segment<2>>(params, args.tokens, stream);
-  return launch<Segment<4>>(params, args.tokens, stream);
+  return launch<Segment<3>>(params, args.tokens, stream);
 }
 
 }  // namespace clef::cuda

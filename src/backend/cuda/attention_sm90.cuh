@@ -1,5 +1,5 @@
 // Attention for Hopper, on wgmma and the copy engine.
-// Arithmetic: as attention_mma.cu's, with blocks of 80 keys for the text layers and of 64 for the vision tower, and one
+// Arithmetic: as attention_mma.cu's, with blocks of 80 keys for the text layers and of 96 for the vision tower, and one
 //             difference: where no row of a warp has a new maximum, the product by 1 is left out, which changes no bit.
 // Schedule:   tiles are taken the heaviest first: where they are short, by as many blocks as there are multiprocessors,
 //             in an order that runs back and forth over them, each fetching the next tile's keys while it finishes
@@ -49,14 +49,14 @@ struct Config {
   static constexpr int kQueryBytes = kChunks * kRows * kChunkRowBytes;
   static constexpr int kKeyBytes = kChunks * kKeys * kChunkRowBytes;
   // Registers a thread: a multiprocessor has 65,536, and setmaxnreg counts in eights.
-  [[maybe_unused]] static constexpr int kFetchRegisters = kWorkers == 4 ? 32 : 24;
-  [[maybe_unused]] static constexpr int kWorkRegisters = kWorkers == 4 ? 112 : 240;
+  [[maybe_unused]] static constexpr int kFetchRegisters = kWorkers == 3 ? 32 : 24;
+  [[maybe_unused]] static constexpr int kWorkRegisters = kWorkers == 3 ? 160 : 240;
   // A head that does not end with a chunk: what its last chunk holds beyond it is the next head's, and not zeros, which
   // cost the copy engine more than what is there. Of keys it meets the queries' zeros (what is not finite makes this
   // head's scores so too, and its sequence is flagged in any case); of values it is not multiplied.
   static constexpr bool kHeadsInRow = kHeadDim % kChunk != 0;
   static_assert(kKeys % 16 == 0 && kKeys * kChunkRowBytes % kAtomBytes == 0);
-  static_assert(kWorkers <= 4, "registers");
+  static_assert(kWorkers <= 3, "a warp of the fetching warpgroup for each, and one for the keys");
 };
 
 struct TileInfo {
@@ -314,7 +314,7 @@ class Worker {
   __device__ void pass_turn(int worker) const {
     asm volatile("bar.arrive %0, 256;" ::"r"(kFirstTurn + worker) : "memory");
   }
-  static constexpr int kFirstTurn = 8;  // of the 16 barriers; the warpgroups' own are 1 to 4
+  static constexpr int kFirstTurn = 8;  // of the 16 barriers; the warpgroups' own are 1 to 3
 
   // score = q * k^T, started.
   __device__ void start_scores() {
@@ -580,8 +580,6 @@ __global__ void __launch_bounds__(C::kThreads, 1) attention_kernel(const __grid_
       } else if (warp <= C::kWorkers) {
         fetch_queries<C>(shared, params, warp - 1);
       }
-    } else if (C::kWorkers == 4 && threadIdx.x == kWarpgroup - 1) {  // there are four warps for five
-      fetch_queries<C>(shared, params, 3);
     }
   } else {
     if constexpr (C::kWorkers > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(C::kWorkRegisters));

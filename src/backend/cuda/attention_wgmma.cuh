@@ -122,18 +122,6 @@ __device__ void wgmma(float (&sum)[kCount], const std::uint32_t (&a)[4], std::ui
 #define CLEF_EIGHT(x, i) CLEF_FOUR(x, i), CLEF_FOUR(x, i + 4)
 
 template <>
-__device__ __forceinline__ void wgmma<32>(float (&sum)[32], std::uint32_t a, std::uint32_t b, bool accumulate) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-      "}, %32, %33, p, 1, 1, 0, 0;\n}\n"
-      : CLEF_EIGHT(sum, 0), CLEF_EIGHT(sum, 8), CLEF_EIGHT(sum, 16), CLEF_EIGHT(sum, 24)
-      : "l"(whole_descriptor(a)), "l"(whole_descriptor(b)), "r"(static_cast<int>(accumulate)));
-}
-
-template <>
 __device__ __forceinline__ void wgmma<40>(float (&sum)[40], std::uint32_t a, std::uint32_t b, bool accumulate) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %42, 0;\n"
@@ -143,6 +131,20 @@ __device__ __forceinline__ void wgmma<40>(float (&sum)[40], std::uint32_t a, std
       "%32, %33, %34, %35, %36, %37, %38, %39"
       "}, %40, %41, p, 1, 1, 0, 0;\n}\n"
       : CLEF_EIGHT(sum, 0), CLEF_EIGHT(sum, 8), CLEF_EIGHT(sum, 16), CLEF_EIGHT(sum, 24), CLEF_EIGHT(sum, 32)
+      : "l"(whole_descriptor(a)), "l"(whole_descriptor(b)), "r"(static_cast<int>(accumulate)));
+}
+
+template <>
+__device__ __forceinline__ void wgmma<48>(float (&sum)[48], std::uint32_t a, std::uint32_t b, bool accumulate) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %50, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+      "}, %48, %49, p, 1, 1, 0, 0;\n}\n"
+      : CLEF_EIGHT(sum, 0), CLEF_EIGHT(sum, 8), CLEF_EIGHT(sum, 16), CLEF_EIGHT(sum, 24), CLEF_EIGHT(sum, 32),
+        CLEF_EIGHT(sum, 40)
       : "l"(whole_descriptor(a)), "l"(whole_descriptor(b)), "r"(static_cast<int>(accumulate)));
 }
 
