@@ -275,12 +275,10 @@ __device__ __forceinline__ void scan(const DeltaNetF32Args& args, const Tensors&
     for (std::uint64_t& barrier : s.loaded) barrier_init(barrier, 1);
     barrier_init_done();
   }
+  __syncthreads();
   wait_for_inputs();  // what was uploaded for the pass is read before
   if (place.chunks <= 0) return;
-  if (threadIdx.x == 0) {
-    load(args, from, place, 0, s);
-  }
-  __syncthreads();
+  if (threadIdx.x == 0) load(args, from, place, 0, s);
   compute(args, from, place, s);
 }
 
