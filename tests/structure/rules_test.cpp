@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -237,6 +238,18 @@ TEST(StructureRules, FindLongFilesAndBareHeaders) {
   EXPECT_TRUE(length_findings({"src/a.cpp", std::string(599, '\n')}).empty());
   EXPECT_EQ(guard_findings({"src/a.h", "// job\nint a;\n"}).size(), 1U);
   EXPECT_TRUE(guard_findings({"src/a.h", "// job\n#pragma once\n"}).empty());
+}
+
+// What a compiler of CUDA says of a slow kernel stops the build; all else that it says, and its status, is passed on.
+TEST(CudaCompile, FailsWhereProductsAreSerialized) {
+  const std::string launcher = "'" + std::string(CLEF_SOURCE_DIR) + "/cmake/cuda_compile' ";
+  const auto fails = [&](const std::string& notes, int status) {
+    const std::string compiler = "sh -c 'echo \"" + notes + "\" >&2; exit " + std::to_string(status) + "'";
+    return std::system((launcher + compiler + " 2>/dev/null").c_str()) != 0;
+  };
+  EXPECT_FALSE(fails("ptxas info: 128 registers", 0));
+  EXPECT_TRUE(fails("error: no such file", 2));
+  EXPECT_TRUE(fails("Potential Performance Loss: wgmma.mma_async instructions are serialized due to ...", 0));
 }
 
 }  // namespace
