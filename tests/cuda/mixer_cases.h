@@ -165,6 +165,21 @@ inline void add_known_prefixes(std::vector<OpCase>& cases) {
                        }});
     }
   }
+  // From 2,049 tokens on the convolution has longer runs: of known tokens, of new ones, of both and of two sequences.
+  for (const std::int64_t known : {0, 36}) {
+    cases.push_back(
+        {"short_conv of many tokens behind " + std::to_string(known) + " known ones", [=](OpMaker& m) -> Op {
+           const std::int64_t tokens = 2333, fresh = tokens - 4 * known;
+           return ShortConv{.q = m.empty_activation(tokens, 2 * 128),
+                            .k = m.empty_activation(tokens, 2 * 128),
+                            .v = m.empty_activation(tokens, 6 * 128),
+                            .x = m.random_activation(fresh, 10 * 128, 2),
+                            .weight = m.random(4, 10 * 128),
+                            .cu_seqlens = m.ints({0, 37, 1000, 2100, 2333}),
+                            .head_dim = 128,
+                            .prefix = known > 0 ? m.random_activation(known, 10 * 128, 2) : Tensor()};
+         }});
+  }
   cases.push_back({"prepend_rows without any", [](OpMaker& m) -> Op {
                      return PrependRows{.y = m.empty_activation(9, 256),
                                         .x = m.random_activation(9, 256),
