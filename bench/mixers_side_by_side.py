@@ -2,8 +2,8 @@
 
     python3 mixers_side_by_side.py TESTS [--rounds N] [--only delta_net|attention] [TOKENS ...]
 
-On a fresh machine Triton compiles fla's kernels first, a minute and a half for all five lengths; stopped by SIGTERM, as
-timeout(1) does, it shows the rounds that it has.
+On a fresh machine Triton compiles fla's kernels first, which takes more than a minute; stopped by SIGTERM, as timeout(1)
+does, it shows the rounds that it has.
 
 TESTS holds attention_device and delta_net_device (build/tests). Needs torch; flash-linear-attention (fla >= 0.5) for
 DeltaNet. One sequence, random values, sizes of Clef-Flash. The sides take turns: in each round our program times all
