@@ -57,7 +57,8 @@ struct EngineBench {
   std::int64_t max_tokens_in_flight = 0;                          // 0: of the largest of those
   int rest_ms = 0;                                                // before each counted run
   bool by_op = false;
-  bool whole = false;  // every run computes the tokens that all prompts begin with
+  bool token_table = true;  // if there is room for it, on a GPU
+  bool whole = false;       // every run computes the tokens that all prompts begin with
 };
 int bench_engine(const Settings& settings, const EngineBench& options);
 int bench_linear(const Settings& settings, const std::vector<int>& rows);

@@ -102,11 +102,12 @@ int bench_engine(const Settings& settings, const EngineBench& options) {
                                          .f32_layers = options.f32_layers}));
     const double rate = TRY(matrix_rate(*device)), memory = TRY(memory_rate(*device));
     const ModelFile file = TRY(open_model(options.model));
-    const MemoryPlan plan = TRY(plan_memory(file, *device, tokens_in_flight(options)));
-    TRY(check_fits(plan, *device));
+    const auto free = device->memory();
+    const MemoryPlan plan = TRY(
+        plan_memory_that_fits(file, *device, tokens_in_flight(options), options.token_table && free && free->is_firm));
     device->expect_weights(plan.weights);
     const auto load_start = Clock::now();
-    const auto network = TRY(Network::load(file, *device));
+    const auto network = TRY(Network::load(file, *device, plan.token_table > 0));
     network->share_prefix(!options.whole);
     std::printf("%s, %s, loaded in %.2f s; matrix rate %.0f GFLOP/s\n", device->name().c_str(),
                 file.config.name.c_str(), since(load_start), rate / 1e9);

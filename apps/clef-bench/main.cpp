@@ -53,6 +53,9 @@ int main(int argc, char** argv) {
       "--whole", bench.whole,
       "compute every token in every run; without, the rows of the 36 tokens with which all prompts begin are "
       "kept from the first pass, as they are in the other programs");
+  engine->add_flag("!--no-token-table", bench.token_table,
+                   "compute what the first layer makes of each token in every run; without, a GPU with room looks it "
+                   "up, as in the other programs");
   engine->add_flag("--ops", bench.by_op, "also what each op takes, waiting for each");
 
   std::vector<int> patches{1024};

@@ -25,6 +25,7 @@ struct Options {
   int num_threads = 0;
   std::function<Result<std::unique_ptr<Device>>(const DeviceOptions&)> open_device = clef::open_device;  // for tests
   bool warms_up = true;
+  bool token_table = true;                // as in EngineOptions
   std::int64_t max_tokens_in_flight = 0;  // 0: the larger of --max-length and --batch-tokens
   EncodeOptions encode{.strict = true, .media_limits = MediaLimits::server()};
   std::string name;  // empty: the model's file name

@@ -40,7 +40,9 @@ Result<std::unique_ptr<Engine>> load(const Options& options) {
   auto device = TRY(options.open_device(
       {.device = options.device, .num_threads = options.num_threads, .f32_layers = options.f32_layers}));
   auto engine = TRY(Engine::open(options.model, std::move(device),
-                                 {.encode = options.encode, .max_tokens_in_flight = options.max_tokens_in_flight}));
+                                 {.encode = options.encode,
+                                  .max_tokens_in_flight = options.max_tokens_in_flight,
+                                  .token_table = options.token_table}));
   complain(fmt::format("memory for {}", TRY(engine->memory_note())));
   if (options.warms_up) {
     TRY(engine->take_memory());

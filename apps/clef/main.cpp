@@ -112,6 +112,7 @@ int run(const std::vector<std::string>& arguments) {
                                          .truncate = options.truncate,
                                          .media_limits = options.media_limits},
                               .max_tokens_in_flight = options.max_tokens_in_flight,
+                              .token_table = options.token_table,
                               .trace = options.trace});
   if (!opened) {
     complain(opened.error().message);

@@ -31,6 +31,7 @@ struct Options {
   std::int64_t batch = 1;
   std::int64_t max_length = 16384;
   std::int64_t max_tokens_in_flight = 0;  // as in EngineOptions
+  bool token_table = true;                // likewise
   std::filesystem::path trace;
   MediaLimits media_limits;
   bool help = false;

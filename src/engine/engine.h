@@ -22,6 +22,8 @@ struct EngineOptions {
   EncodeOptions encode = {};  // its `vision` comes from the model
   // Of one forward pass, and so of one record: what memory is planned for. 0: 16384, or encode.max_length when more.
   std::int64_t max_tokens_in_flight = 0;
+  // What the first layer makes of each token is kept on a GPU that has room for it (model/token_table.h).
+  bool token_table = true;
   std::filesystem::path trace = {};  // where the layer outputs of the first request go; empty: nowhere
 };
 

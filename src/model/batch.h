@@ -15,13 +15,15 @@
 
 namespace clef {
 
+struct FirstProducts;
 struct PrefixRows;
 
 struct Batch {
   std::int64_t tokens = 0, records = 0, questions = 0, options = 0;
-  std::int64_t all_tokens = 0;        // with those that are known from an earlier pass and not computed again
-  const PrefixRows* known = nullptr;  // of each record's first tokens; or none: all are computed
-  const PrefixRows* kept = nullptr;   // where this pass leaves those of its first record; or nowhere
+  std::int64_t all_tokens = 0;               // with those that are known from an earlier pass and not computed again
+  const PrefixRows* known = nullptr;         // of each record's first tokens; or none: all are computed
+  const FirstProducts* of_tokens = nullptr;  // of the whole vocabulary, to be looked up; or none: they are computed
+  const PrefixRows* kept = nullptr;          // where this pass leaves those of its first record; or nowhere
 
   Tensor ids;         // [1, tokens]       i32
   Tensor cu_seqlens;  // [1, records + 1]  i32, of all tokens

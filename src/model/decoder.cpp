@@ -175,8 +175,7 @@ Result<GatedDeltaNet> GatedDeltaNet::load(const DeltaNetWeights& weights, const 
   return net;
 }
 
-void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& precise_in,
-                            const PreciseRows& precise, const std::string& name, std::size_t layer) const {
+void GatedDeltaNet::project(Pass& pass, const DecoderScratch& s, const PreciseRows& precise) const {
   pass.run(Projections{.y = s.qkvz,
                        .x = s.normed,
                        .first = in_qkv_,
@@ -185,8 +184,12 @@ void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch
                        .gates = s.ba,
                        .gate_first = in_b_,
                        .gate_second = in_a_,
-                       .precise = precise_in,
+                       .precise = precise,
                        .low = s.normed_low});
+}
+
+void GatedDeltaNet::forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& precise,
+                            const std::string& name, std::size_t layer) const {
   pass.mark(name, "in_proj_qkv", s.qkv);
   pass.mark(name, "in_proj_z", s.z);
   pass.mark(name, "in_proj_b", s.b);
@@ -310,6 +313,17 @@ void Decoder::embed(Pass& pass, const Batch& batch, const DecoderMemory& memory)
   pass.mark("embeddings", {}, memory.residual());
 }
 
+void Decoder::project_tokens(Pass& pass, const Tensor& ids, const DecoderMemory& memory,
+                             const FirstProducts& to) const {
+  const DecoderLayer& layer = layers_.front();
+  DecoderScratch s = memory.precise_layers > 0 ? memory.precise : memory.rest;
+  s.qkvz = to.qkvz;
+  s.ba = to.ba;
+  pass.run(Embed{.y = s.residual, .ids = ids, .table = embed_tokens_});
+  pass.run(RmsNorm{.y = s.normed, .x = s.residual, .gain = layer.input_norm, .eps = eps_, .low = s.normed_low});
+  std::get<GatedDeltaNet>(layer.mixer).project(pass, s, {});
+}
+
 void Decoder::forward(Pass& pass, const Batch& batch, const DecoderMemory& memory) const {
   const Tensor residual = memory.residual();
   for (std::size_t i = 0; i < layers_.size(); ++i) {
@@ -321,14 +335,21 @@ void Decoder::forward(Pass& pass, const Batch& batch, const DecoderMemory& memor
     // Of what the very first product reads all rows are precise.
     const PreciseRows precise_in = i == 0 ? PreciseRows{} : precise;
     if (i == 0 && is_precise) mixer.normed_low = memory.precise.normed_low;
-    pass.run(RmsNorm{.y = mixer.normed,
-                     .x = residual,
-                     .gain = layer.input_norm,
-                     .eps = eps_,
-                     .low = mixer.normed_low,
-                     .precise = precise_in});
-    if (const auto* delta_net = std::get_if<GatedDeltaNet>(&layer.mixer)) {
-      delta_net->forward(pass, batch, mixer, precise_in, precise, layer.name, i);
+    const auto* const delta_net = std::get_if<GatedDeltaNet>(&layer.mixer);
+    if (i == 0 && batch.of_tokens != nullptr) {
+      pass.run(TakeRows{.y = mixer.qkvz, .ids = batch.ids, .table = batch.of_tokens->qkvz});
+      pass.run(TakeRows{.y = mixer.ba, .ids = batch.ids, .table = batch.of_tokens->ba});
+    } else {
+      pass.run(RmsNorm{.y = mixer.normed,
+                       .x = residual,
+                       .gain = layer.input_norm,
+                       .eps = eps_,
+                       .low = mixer.normed_low,
+                       .precise = precise_in});
+      if (delta_net != nullptr) delta_net->project(pass, mixer, precise_in);
+    }
+    if (delta_net != nullptr) {
+      delta_net->forward(pass, batch, mixer, precise, layer.name, i);
     } else {
       std::get<GatedAttention>(layer.mixer).forward(pass, batch, mixer, layer.name, i);
     }

@@ -23,6 +23,7 @@ struct Precision {
   DType activation = DType::f32;
   std::int64_t precise_layers = 0;  // of which Gated DeltaNet and MLP are precise; attention hardly matters
   bool low_parts = false;           // what those layers' products read is f16 with a low part, not f32
+  bool operator==(const Precision&) const = default;
 };
 // f16 with seven precise layers, where the device likes f16 and was not told otherwise. A small model is f32
 // throughout: its products are not what takes the time.
@@ -67,6 +68,12 @@ struct DecoderScratch {
                              Arena& arena);
 };
 
+// What the products of a Gated DeltaNet layer make of tokens, before any has met another.
+struct FirstProducts {
+  Tensor qkvz;  // [tokens, conv_width + value_width]
+  Tensor ba;    // [tokens, 2 * value heads]  f32
+};
+
 // The memory of one forward pass over the backbone. The residual comes first; what follows it is free until the first
 // layer.
 struct DecoderMemory {
@@ -84,10 +91,12 @@ class GatedDeltaNet {
  public:
   static Result<GatedDeltaNet> load(const DeltaNetWeights& weights, const TextConfig& config, bool has_low_parts,
                                     WeightLoader& loader);
-  // residual += out_proj(delta net(normed)); `precise_in` and `precise` are for the products of what goes in and of
-  // what comes out. `layer` counts from 0, in the model.
-  void forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& precise_in,
-               const PreciseRows& precise, const std::string& name, std::size_t layer) const;
+  // qkvz and ba of normed.
+  void project(Pass& pass, const DecoderScratch& s, const PreciseRows& precise) const;
+  // residual += out_proj(delta net(qkvz, ba)); `precise` is for the product of what comes out. `layer` counts from 0,
+  // in the model.
+  void forward(Pass& pass, const Batch& batch, const DecoderScratch& s, const PreciseRows& precise,
+               const std::string& name, std::size_t layer) const;
 
  private:
   Tensor in_qkv_, in_z_, in_b_, in_a_, conv_, neg_exp_a_log_, dt_bias_, norm_, out_;
@@ -121,6 +130,9 @@ class Decoder {
 
   // The tokens' embeddings, in the residual; rows of the vision tower may then replace some of them.
   void embed(Pass& pass, const Batch& batch, const DecoderMemory& memory) const;
+  // What the first layer, which must be of Gated DeltaNet, makes of tokens before they meet: into `to`. With memory for
+  // so many, in which their embeddings are then the residual.
+  void project_tokens(Pass& pass, const Tensor& ids, const DecoderMemory& memory, const FirstProducts& to) const;
   // From the embeddings; leaves the hidden states after the final norm in the residual, [tokens, hidden].
   void forward(Pass& pass, const Batch& batch, const DecoderMemory& memory) const;
 

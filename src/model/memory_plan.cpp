@@ -101,30 +101,45 @@ EncodedRecord fullest_record(std::int64_t tokens) {
   return record;
 }
 
-Result<MemoryPlan> plan_memory(const ModelFile& file, Device& device, std::int64_t tokens) {
+Result<MemoryPlan> plan_memory(const ModelFile& file, Device& device, std::int64_t tokens, bool has_token_table) {
   CHECK(tokens > 0);
   CountingDevice counting(device);
-  const std::unique_ptr<Network> network = TRY(Network::load(file, counting));
-  MemoryPlan plan{.tokens = tokens, .weights = counting.weights(), .tables = counting.allocated()};
+  const std::unique_ptr<Network> network = TRY(Network::load(file, counting, has_token_table));
+  MemoryPlan plan{.tokens = tokens, .weights = counting.weights()};
+  if (has_token_table) plan.token_table = TokenTable::bytes(file.config.text, precision_for(file.config.text, device));
+  plan.tables = counting.allocated() - plan.token_table;
   const EncodedRecord record = fullest_record(tokens);
   const EncodedRecord* const records[] = {&record};
   (void)TRY(network->run(records));
-  plan.activations = counting.most_allocated() - plan.tables;
+  plan.activations = counting.most_allocated() - plan.tables - plan.token_table;
   plan.workspace = counting.workspace();
   if (file.config.vision) plan.activations += picture_bytes(file.config, device, tokens);
   return plan;
 }
 
+Result<MemoryPlan> plan_memory_that_fits(const ModelFile& file, Device& device, std::int64_t tokens,
+                                         bool wants_token_table) {
+  if (wants_token_table) {
+    const MemoryPlan plan = TRY(plan_memory(file, device, tokens, true));
+    if (check_fits(plan, device)) return plan;
+  }
+  const MemoryPlan plan = TRY(plan_memory(file, device, tokens));
+  TRY(check_fits(plan, device));
+  return plan;
+}
+
 std::string describe(const MemoryPlan& plan) {
-  return fmt::format("{} tokens in flight: {:.2f} GB (weights {:.2f}, activations {:.2f}, ops {:.2f})", plan.tokens,
-                     gigabytes(plan.total()), gigabytes(plan.weights + plan.tables), gigabytes(plan.activations),
+  const std::string table =
+      plan.token_table > 0 ? fmt::format("token table {:.2f}, ", gigabytes(plan.token_table)) : "";
+  return fmt::format("{} tokens in flight: {:.2f} GB (weights {:.2f}, {}activations {:.2f}, ops {:.2f})", plan.tokens,
+                     gigabytes(plan.total()), gigabytes(plan.weights + plan.tables), table, gigabytes(plan.activations),
                      gigabytes(plan.workspace));
 }
 
 Status check_fits(const MemoryPlan& plan, const Device& device) {
   const auto memory = device.memory();
   if (!memory || !memory->is_firm || plan.total() <= memory->free_bytes) return {};
-  const std::size_t fixed = plan.weights + plan.tables, pass = plan.activations + plan.workspace;
+  const std::size_t fixed = plan.weights + plan.tables + plan.token_table, pass = plan.activations + plan.workspace;
   const std::string free =
       fmt::format("{:.2f} of {:.2f} GB are free", gigabytes(memory->free_bytes), gigabytes(memory->total_bytes));
   std::string advice = "the weights alone do not fit";

@@ -7,13 +7,14 @@ namespace clef {
 Network::Network(const ModelFile& file, Device& device)
     : config_(file.config), device_(device), loader_(device), packing_(file.config), arena_(device), prefix_(device) {}
 
-Result<std::unique_ptr<Network>> Network::load(const ModelFile& file, Device& device) {
+Result<std::unique_ptr<Network>> Network::load(const ModelFile& file, Device& device, bool has_token_table) {
   std::unique_ptr<Network> network(new Network(file, device));
   if (file.config.vision) {
     network->tower_ = TRY(VisionTower::load(file.weights.vision, *file.config.vision, network->loader_));
   }
   network->decoder_ = TRY(Decoder::load(file.weights, file.config.text, network->loader_));
   network->head_ = TRY(Head::load(file.weights, file.config.head, network->loader_));
+  if (has_token_table) network->token_table_ = TRY(TokenTable::make(network->decoder_, file.config.text, device));
   return network;
 }
 
@@ -42,6 +43,9 @@ Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecor
   Batch batch = TRY(pack(records, config_, packing_, device_, is_known ? &prefix_.rows() : nullptr));
   batch.kept = keeps ? &prefix_.rows() : nullptr;
   const bool has_vision = batch.vision.patches > 0;
+  // Where media stand, the first layer reads what the tower made.
+  const bool looks_up = token_table_ != nullptr && token_table_->is_for(precision) && !has_vision;
+  batch.of_tokens = looks_up ? &token_table_->rows() : nullptr;
   const std::size_t head_bytes = HeadScratch::bytes(config_.head, batch);
   const std::size_t residual_bytes = DecoderMemory::residual_bytes(config_.text, batch.tokens);
   // The tower is done before the first layer, so it works in the layers' memory.

@@ -11,14 +11,16 @@
 #include "model/head.h"
 #include "model/known_prefix.h"
 #include "model/model_file.h"
+#include "model/token_table.h"
 #include "model/vision.h"
 
 namespace clef {
 
 class Network {
  public:
-  // `file`'s mappings and `device` must outlive the network.
-  static Result<std::unique_ptr<Network>> load(const ModelFile& file, Device& device);
+  // `file`'s mappings and `device` must outlive the network. With a token table (model/token_table.h) passes without
+  // media are shorter, and have the same bits.
+  static Result<std::unique_ptr<Network>> load(const ModelFile& file, Device& device, bool has_token_table = false);
 
   // One forward pass over all records. The outer error is the pass's; the inner ones are the records'. A record whose
   // values left the range of the device's activations is run once more, alone and in f32.
@@ -46,6 +48,7 @@ class Network {
   std::optional<VisionTower> tower_;
   Decoder decoder_;
   Head head_;
+  std::unique_ptr<TokenTable> token_table_;  // or none
   KnownPrefix prefix_;
   bool shares_prefix_ = true;
 };

@@ -87,6 +87,7 @@ double copies_for(const LowIn& low, const std::vector<Tensor>& weights) {
 
 struct Bytes {
   double operator()(const Embed& op) const { return with_rows_of(op, op.table, op.y.rows); }
+  double operator()(const TakeRows& op) const { return with_rows_of(op, op.table, op.y.rows); }
   double operator()(const EmbedMean& op) const { return with_rows_of(op, op.table, op.y.rows); }
   double operator()(const SpanMean& op) const { return with_rows_of(op, op.x, op.y.rows); }
   double operator()(const AddRows& op) const { return with_rows_of(op, op.x, op.y.rows); }

@@ -18,4 +18,15 @@ struct Embed {
 bool valid(const Embed& op);
 void define(const Embed& op);
 
+// y[t] = table[ids[t]], of what a product made of every token.
+struct TakeRows {
+  static constexpr std::string_view name = "take_rows";
+  Out y;     // [tokens, n]  activation
+  In ids;    // [1, tokens]  i32, each below table.rows
+  In table;  // [vocab, n]   as y
+  auto tensors() const { return std::tie(y, ids, table); }
+};
+bool valid(const TakeRows& op);
+void define(const TakeRows& op);
+
 }  // namespace clef

@@ -18,10 +18,10 @@
 
 namespace clef {
 
-using Op =
-    std::variant<Embed, RmsNorm, GatedRmsNorm, LayerNorm, Linear, Projections, LinearAdd, LinearSwiglu, LinearGelu,
-                 QkNormRope, Attention, CrossAttention, ShortConv, DeltaNet, SpanMean, EmbedMean, AddRows,
-                 OptionSummary, ScorerFeatures, OptionLogits, PatchEmbed, AddInterpolated, Rope, PutRows, PrependRows>;
+using Op = std::variant<Embed, RmsNorm, GatedRmsNorm, LayerNorm, Linear, Projections, LinearAdd, LinearSwiglu,
+                        LinearGelu, QkNormRope, Attention, CrossAttention, ShortConv, DeltaNet, SpanMean, EmbedMean,
+                        AddRows, OptionSummary, ScorerFeatures, OptionLogits, PatchEmbed, AddInterpolated, Rope,
+                        PutRows, PrependRows, TakeRows>;
 
 inline std::string_view name_of(const Op& op) {
   return std::visit([](const auto& o) { return o.name; }, op);

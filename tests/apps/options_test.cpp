@@ -66,6 +66,11 @@ TEST(Options, TakeWholeDecimalNumbersOnly) {
   EXPECT_EQ(parsed({"-m", "m", "--batch", "010"}).batch, 10);  // decimal, not octal
 }
 
+TEST(Options, KeepATokenTableUnlessToldNotTo) {
+  EXPECT_TRUE(parsed({"-m", "m"}).token_table);
+  EXPECT_FALSE(parsed({"-m", "m", "--no-token-table"}).token_table);
+}
+
 TEST(Options, RefuseWhatTheyDoNotKnow) {
   EXPECT_TRUE(parsed({}).model.empty());  // the demo model, which main looks for
   EXPECT_EQ(refusal({"-m", "m", "--f32-layers", "few"}),

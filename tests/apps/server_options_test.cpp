@@ -59,6 +59,11 @@ TEST(ServerOptions, BeginStrictAndOnThisMachine) {
   EXPECT_EQ(options.service.aliases, std::vector<std::string>{"jev-latest"});
 }
 
+TEST(ServerOptions, KeepATokenTableUnlessToldNotTo) {
+  EXPECT_TRUE(parsed({}).token_table);
+  EXPECT_FALSE(parsed({"--no-token-table"}).token_table);
+}
+
 TEST(ServerOptions, RefuseWhatIsNoNumber) {
   for (const char* value : {"", "8080x", "-1", "65536", "0x10", "1e3", "+1"}) {
     EXPECT_EQ(refusal({"-m", "x", "--port", value}).rfind("--port: expected a whole number from 0 to 65535", 0), 0U)

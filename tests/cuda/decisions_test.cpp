@@ -27,12 +27,13 @@ std::string no_gpu() {
 // Small models are f32 throughout unless the device is told otherwise; so they are run as the large ones are.
 constexpr std::int64_t kAsLargeModels = 8;
 
-std::unique_ptr<Engine> open_engine(const std::string& model, DType activation = DType::f16) {
+std::unique_ptr<Engine> open_engine(const std::string& model, DType activation = DType::f16, bool token_table = true) {
   auto device =
       open_cuda_device({.precise_layers = activation == DType::f16 ? std::optional(kAsLargeModels) : std::nullopt,
                         .activation = activation});
   if (!device) throw std::runtime_error(device.error().message);
-  auto engine = Engine::open(test_data_path(model), std::move(device).value(), {});
+  auto engine = Engine::open(test_data_path(model), std::move(device).value(),
+                             {.encode = {}, .token_table = token_table, .trace = {}});
   if (!engine) throw std::runtime_error(engine.error().message);
   return std::move(engine).value();
 }
@@ -169,6 +170,7 @@ void check_bits(const std::string& model, const std::vector<std::string>& golden
   expect_same(alone, run(*engine, texts, 64, 0), "batches of 64");
   expect_same(alone, run(*engine, texts, 64, 1), "batches of 64 in another order");
   expect_same(alone, run(*engine, texts, 5, 2), "batches of 5 in another order");
+  expect_same(alone, run(*open_engine(model, activation, false), texts, 8, 0), "without a token table");
   // The first pass of an engine computes the tokens that all begin with; above, that is the first request alone.
   expect_same(alone, run(*open_engine(model, activation), texts, 64, 0), "batches of 64, all tokens computed");
   for (std::size_t i = 1; i < texts.size(); i += 7) {

@@ -74,14 +74,15 @@ TEST(CudaMemory, APassTakesNoMoreThanThePlanSays) {
   ASSERT_TRUE(file) << file.error().message;
   for (const std::string f32_layers : {"", "0", "all"}) {
     for (const std::int64_t tokens : {1000, 16384, 40000}) {
+      const bool has_token_table = tokens != 40000;
       auto device = open_gpu(f32_layers);
       ASSERT_NE(device, nullptr);
       empty_pool();
       const std::size_t before = free_bytes();
-      const auto plan = plan_memory(*file, *device, tokens);
+      const auto plan = plan_memory(*file, *device, tokens, has_token_table);
       ASSERT_TRUE(plan) << plan.error().message;
       device->expect_weights(plan->weights);
-      auto network = Network::load(*file, *device);
+      auto network = Network::load(*file, *device, has_token_table);
       ASSERT_TRUE(network) << network.error().message;
       const EncodedRecord record = fullest_record(tokens);
       const EncodedRecord* const records[] = {&record};

@@ -267,6 +267,13 @@ void add_gathers(std::vector<OpCase>& cases) {
                      return Embed{.y = m.empty(5, 256), .ids = m.ints({3, 0, 6, 6, 1}), .table = m.random_bf16(7, 256)};
                    },
                    false});
+  for (const std::int64_t columns : {6, 256, 12352}) {
+    cases.push_back({"take_rows of " + std::to_string(columns), [columns](OpMaker& m) -> Op {
+                       return TakeRows{.y = m.empty_activation(5, columns),
+                                       .ids = m.ints({3, 0, 6, 6, 1}),
+                                       .table = m.random_activation(7, columns)};
+                     }});
+  }
   cases.push_back(
       {"span_mean",
        [](OpMaker& m) -> Op {

@@ -86,10 +86,11 @@ struct Taken {
 };
 
 // `fill` 0xff makes every logit NaN, and so has a record run again in f32.
-Taken take(const ModelFile& file, const Ledger& like, const EncodedRecord& record, int fill = 0) {
+Taken take(const ModelFile& file, const Ledger& like, const EncodedRecord& record, int fill = 0,
+           bool has_token_table = false) {
   Ledger ledger(like.activation_dtype(), like.precise_layers(), like.has_low_parts());
   ledger.fill = fill;
-  auto network = Network::load(file, ledger);
+  auto network = Network::load(file, ledger, has_token_table);
   if (!network) throw std::runtime_error(network.error().message);
   const std::size_t tables = ledger.held;
   const EncodedRecord* const records[] = {&record};
@@ -142,6 +143,39 @@ TEST_F(MemoryPlanTest, IsWhatTheFullestPassTakes) {
     EXPECT_EQ(plan->activations, taken.activations);
     EXPECT_EQ(plan->workspace, 1000U);
     EXPECT_EQ(ledger.most, 0U) << "planning takes nothing";
+  }
+}
+
+// What making it takes beside is counted too: for few tokens it is more than a pass.
+TEST_F(MemoryPlanTest, HasATokenTableIfThereIsRoom) {
+  file.config.vision.reset();
+  const TextConfig& config = file.config.text;
+  const auto row = static_cast<std::size_t>(config.conv_width() + config.value_width());
+  for (const std::int64_t tokens : {100, 5000}) {
+    for (const std::int64_t precise : {0, 4}) {
+      Ledger ledger(DType::f16, precise, true);
+      const auto plan = plan_memory(file, ledger, tokens, true), plain = plan_memory(file, ledger, tokens);
+      ASSERT_TRUE(plan && plain);
+      const std::size_t element = precise == 0 ? 2 : 4;
+      const auto gates = static_cast<std::size_t>(2 * config.linear_num_value_heads) * 4;
+      EXPECT_GE(plan->token_table, static_cast<std::size_t>(config.vocab_size) * (row * element + gates));
+      EXPECT_EQ(plain->token_table, 0U);
+      EXPECT_EQ(plan->tables, plain->tables);
+      const Taken taken = take(file, ledger, fullest_record(tokens), 0, true);
+      EXPECT_EQ(plan->tables + plan->token_table, taken.tables);
+      EXPECT_EQ(plan->activations, taken.activations);
+
+      const auto fitting = [&](std::size_t free, bool wants = true) {
+        ledger.stated = DeviceMemory{.free_bytes = free, .total_bytes = plan->total(), .is_firm = true};
+        return plan_memory_that_fits(file, ledger, tokens, wants);
+      };
+      ASSERT_TRUE(fitting(plan->total()) && fitting(plan->total() - 1) && fitting(plan->total(), false));
+      EXPECT_GT(fitting(plan->total())->token_table, 0U);
+      EXPECT_EQ(fitting(plan->total() - 1)->token_table, 0U) << "it is left out first";
+      EXPECT_EQ(fitting(plan->total(), false)->token_table, 0U);
+      EXPECT_FALSE(fitting(plain->total() - 1));
+      EXPECT_NE(describe(*plan).find(", token table "), std::string::npos);
+    }
   }
 }
 

@@ -25,6 +25,7 @@ TEST_F(Cost, CountsTheRowsOfATableThatAreLookedUp) {
   const std::int64_t n = 8, written = 5 * n * 4;
   const Tensor table = m.random_bf16(1000, n), ids = m.ints({3, 0, 6, 6, 1});
   EXPECT_EQ(bytes(Embed{.y = m.empty(5, n), .ids = ids, .table = table}), written + 5 * 4 + 5 * n * 2);
+  EXPECT_EQ(bytes(TakeRows{.y = m.empty(5, n), .ids = ids, .table = m.empty(1000, n)}), 2 * written + 5 * 4);
   EXPECT_EQ(bytes(AddRows{.y = m.empty(5, n), .x = m.empty(1000, n), .index = ids}), 2 * written + written + 5 * 4);
   EXPECT_EQ(bytes(PutRows{.y = m.empty(1000, n), .x = m.empty(5, n), .index = ids}), 2 * written + 5 * 4);
 }

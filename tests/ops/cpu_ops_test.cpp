@@ -86,6 +86,15 @@ TEST(CpuOps, EmbedWidens) {
       0);
 }
 
+TEST(CpuOps, TakeRowsOfAMatrix) {
+  check(
+      [](TensorMaker& m) {
+        const Tensor y = m.empty(5, 50).col_range(3, 40);
+        return Made{TakeRows{.y = y, .ids = m.ints({3, 0, 6, 6, 1}), .table = m.random(7, 40)}, y};
+      },
+      0);
+}
+
 TEST(CpuOps, RmsNorm) {
   for (const std::int64_t n : {16, 40, 256, 320, 1000}) {
     check(

@@ -119,6 +119,16 @@ TEST_F(Valid, KnownPrefixesFitTheirOps) {
   EXPECT_FALSE(is_valid_but(rows, [&](auto& op) { op.cu_seqlens = {}; }));
 }
 
+TEST_F(Valid, RowsAreTakenOfAMatrixLikeTheirs) {
+  const Tensor ids = m.ints({1, 0, 1});
+  EXPECT_TRUE(valid(TakeRows{.y = m.empty(3, 4), .ids = ids, .table = m.empty(2, 4)}));
+  EXPECT_FALSE(valid(TakeRows{.y = m.empty(2, 4), .ids = ids, .table = m.empty(2, 4)}));
+  EXPECT_FALSE(valid(TakeRows{.y = m.empty(3, 4), .ids = ids, .table = m.empty(2, 5)}));
+  EXPECT_FALSE(valid(TakeRows{.y = m.empty(3, 4), .ids = ids, .table = m.empty(2, 4, DType::f16)}));
+  EXPECT_FALSE(valid(TakeRows{.y = m.empty(3, 4), .ids = m.empty(1, 3), .table = m.empty(2, 4)}));
+  EXPECT_FALSE(valid(TakeRows{.y = m.empty(3, 4), .ids = ids, .table = {}}));
+}
+
 TEST_F(Valid, ABiasGoesWithoutGates) {
   Projections op{.y = m.empty(kRows, 2 * kWidth),
                  .x = m.empty(kRows, kDepth),

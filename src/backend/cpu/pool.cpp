@@ -15,6 +15,15 @@ void run(const Embed& op, Context& context) {
   });
 }
 
+void run(const TakeRows& op, Context& context) {
+  const auto* ids = op.ids.row<const std::int32_t>(0);
+  context.for_rows(op.y.rows, [&](std::int64_t first, std::int64_t count) {
+    for (std::int64_t t = first; t < first + count; ++t) {
+      std::copy_n(op.table.row<const float>(ids[t]), op.y.cols, op.y.row<float>(t));
+    }
+  });
+}
+
 void run(const PrependRows& op, Context& context) {
   const auto* cu_seqlens = op.cu_seqlens.row<const std::int32_t>(0);
   const std::int64_t known = op.prefix.rows;

@@ -34,6 +34,26 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// One thread kTakenWords words of a row, kThreads apart, which it asks for together.
+constexpr int kTakenWords = 4;
+template <typename Word>
+__global__ void __launch_bounds__(kThreads)
+    take_rows(Matrix<Word> y, Matrix<const Word> table, const int* ids, std::int64_t first) {
+  let_next_start();
+  const std::int64_t r = first + blockIdx.y, c = std::int64_t{blockIdx.x} * kThreads * kTakenWords + threadIdx.x;
+  const Word* from = table.row(ids[r]);  // uploaded: no kernel writes it
+  Word taken[kTakenWords];
+#pragma unroll
+  for (int i = 0; i < kTakenWords; ++i) {
+    if (c + i * kThreads < y.cols) taken[i] = __ldg(from + c + i * kThreads);
+  }
+  wait_for_inputs();
+#pragma unroll
+  for (int i = 0; i < kTakenWords; ++i) {
+    if (c + i * kThreads < y.cols) y.row(r)[c + i * kThreads] = taken[i];
+  }
+}
+
 __global__ void __launch_bounds__(kThreads) span_mean(Matrix<float> y, Matrix<const float> x, const int* spans) {
   let_next_start();
   wait_for_inputs();
@@ -168,6 +188,23 @@ void run(const Embed& op, Context& context) {
                       .run(embed, matrix<float>(op.y), ints(op.ids), halves(op.table), scale_of(op.table), first),
                   "embed");
   });
+}
+
+void run(const TakeRows& op, Context& context) {
+  const auto take = [&](auto word) {
+    using Word = decltype(word);
+    const auto y = words<Word>(op.y);
+    by_grid_rows(op.y.rows, [&](std::int64_t first, unsigned rows) {
+      context.check(Launch(dim3(blocks(y.cols, kThreads * kTakenWords), rows), kThreads, 0, context.stream)
+                        .run(take_rows<Word>, y, words<const Word>(op.table), ints(op.ids), first),
+                    "take_rows");
+    });
+  };
+  if (lies_on_words(op.y, sizeof(uint4)) && lies_on_words(op.table, sizeof(uint4))) {
+    take(uint4{});
+  } else {
+    by_type(op.y.dtype, take);
+  }
 }
 
 void run(const SpanMean& op, Context& context) {

@@ -87,6 +87,13 @@ Matrix<T> matrix(const Tensor& t) {
   return {reinterpret_cast<T*>(t.address()), t.rows, t.cols, t.stride};
 }
 
+// The same in words, of whatever its rows are made of; or none.
+template <typename Word>
+Matrix<Word> words(const Tensor& t) {
+  const auto of_a_word = static_cast<std::int64_t>(sizeof(Word) / size_of(t.dtype));
+  return {t ? reinterpret_cast<Word*>(t.address()) : nullptr, t.rows, t.cols / of_a_word, t.stride / of_a_word};
+}
+
 // Which of `count` segments row `index` lies in: the last whose start is not past it. starts[0] = 0.
 __device__ inline int segment_of(const int* starts, int count, std::int64_t index) {
   int low = 0, high = count - 1;

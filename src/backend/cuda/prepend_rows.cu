@@ -25,12 +25,6 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename Word>
-Matrix<Word> words(const Tensor& t) {
-  const auto of_a_word = static_cast<std::int64_t>(sizeof(Word) / size_of(t.dtype));
-  return {t ? reinterpret_cast<Word*>(t.address()) : nullptr, t.rows, t.cols / of_a_word, t.stride / of_a_word};
-}
-
-template <typename Word>
 void run_words(const PrependRows& op, Context& context) {
   const auto y = words<Word>(op.y);
   const auto x = words<const Word>(op.x), prefix = words<const Word>(op.prefix);

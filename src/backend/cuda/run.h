@@ -31,5 +31,6 @@ void run(const AddInterpolated& op, Context& context);
 void run(const Rope& op, Context& context);
 void run(const PutRows& op, Context& context);
 void run(const PrependRows& op, Context& context);
+void run(const TakeRows& op, Context& context);
 
 }  // namespace clef::cuda
