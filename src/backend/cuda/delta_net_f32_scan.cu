@@ -8,10 +8,14 @@
 //             decayed N, are first scaled: each value column of a chunk by a power of two of its own, so that its
 //             largest number is near 2^12 whatever the range of v. What a chunk adds to the state is summed apart from
 //             it, since the tensor cores' sums are cut, not rounded.
-// Schedule:   a block half a value head of a sequence: a warpgroup holds 64 value columns, as rows of the transposed
-//             state, so that each product's result is the next one's operand without leaving registers. Bulk copies
-//             bring the next chunk's planes; v and y pass between registers and memory, whole sectors at a time.
-// Bound:      the chain of a chunk's products and the splits between them, times the chunks.
+// Schedule:   a block half a value head of a sequence: 64 value columns, as rows of the transposed state, so that each
+//             product's result is the next one's operand without leaving registers. One warpgroup runs the chain from
+//             state to state, K S, T R and K^T N; it hands S, split, and N over in shared memory to the other, which
+//             computes the outputs, Q S and P N, in the chain's shadow. An operand is split sixteen of depth at a time
+//             while the tensor cores are at the ones before. Bulk copies bring the planes, and v comes to registers,
+//             while the chunk before is computed; v and y pass between registers and memory, whole sectors at a time.
+// Bound:      the chain of a chunk's products and what lies between them, times the chunks; all products of a chunk
+//             alone take the tensor cores 1.75 us.
 #include "backend/cuda/delta_net_barrier.cuh"
 #include "backend/cuda/delta_net_f32.h"
 #include "backend/cuda/delta_net_f32_tile.cuh"
@@ -22,18 +26,24 @@
 namespace clef::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kGroupThreads = 128, kThreads = 2 * kGroupThreads;
 constexpr int kValues = kDeltaNetHeadDim / 2;  // value columns of a block
 constexpr int kBlocksPerHead = kDeltaNetHeadDim / kValues;
 constexpr int kStages = 2;
+constexpr int kStateSteps = kDeltaNetHeadDim / 16, kChunkSteps = kChunk / 16;  // of a product's depth
 
 struct alignas(1024) Stage {
   KeyPlanes keys;
-  ChunkF32Record record;
+  ChunkPlanes chunk;
 };
 struct Shared {
   Stage stages[kStages];
-  std::uint64_t loaded[kStages];
+  // What the chain hands over, a column a lane: the words of S's operand, then in the same place N.
+  uint4 handed[2 * kStateSteps][kGroupThreads];
+  ChunkGates gates[kStages];  // apart from the planes, whose alignment would cost a kilobyte each
+  float state_inverse[kValues];
+  // Barriers: of a stage T and Q are there, which are free again when the chunk's N is known; and the rest.
+  std::uint64_t loaded_early[kStages], loaded_late[kStages];
 };
 static_assert(sizeof(Shared) <= 227 * 1024);
 
@@ -46,32 +56,67 @@ struct Place {
   std::int64_t slot;                                                // of its first chunk
 };
 
-// Brings a chunk's planes; by one thread.
-__device__ __forceinline__ void load(const DeltaNetF32Args& args, const Tensors& from, const Place& place, int chunk,
-                                     Shared& s) {
+// Brings half of what a chunk needs; by one thread.
+__device__ __forceinline__ void load_early(const DeltaNetF32Args& args, const Tensors& from, const Place& place,
+                                           int chunk, Shared& s) {
   Stage& stage = s.stages[chunk % kStages];
-  std::uint64_t& barrier = s.loaded[chunk % kStages];
+  std::uint64_t& barrier = s.loaded_early[chunk % kStages];
   const std::int64_t slot = place.slot + chunk;
-  barrier_arrive_expecting(barrier, sizeof(KeyPlanes) + sizeof(ChunkF32Record));
-  bulk_load(&stage.keys, from.keys + slot * args.key_heads + place.key_head, sizeof(KeyPlanes), barrier);
-  bulk_load(&stage.record, from.records + slot * args.value_heads + place.head, sizeof(ChunkF32Record), barrier);
+  const KeyPlanes& keys = from.keys[slot * args.key_heads + place.key_head];
+  const ChunkPlanes& planes = from.records[slot * args.value_heads + place.head].planes;
+  constexpr unsigned kKeyBytes = sizeof keys.q_high + sizeof keys.q_low;
+  constexpr unsigned kChunkBytes = sizeof planes.inverse_high + sizeof planes.inverse_low;
+  barrier_arrive_expecting(barrier, kKeyBytes + kChunkBytes);
+  bulk_load(stage.keys.q_high, keys.q_high, kKeyBytes, barrier);
+  bulk_load(stage.chunk.inverse_high, planes.inverse_high, kChunkBytes, barrier);
+}
+__device__ __forceinline__ void load_late(const DeltaNetF32Args& args, const Tensors& from, const Place& place,
+                                          int chunk, Shared& s) {
+  Stage& stage = s.stages[chunk % kStages];
+  std::uint64_t& barrier = s.loaded_late[chunk % kStages];
+  const std::int64_t slot = place.slot + chunk;
+  const KeyPlanes& keys = from.keys[slot * args.key_heads + place.key_head];
+  const ChunkF32Record& record = from.records[slot * args.value_heads + place.head];
+  constexpr unsigned kKeyBytes = sizeof keys.k_high + sizeof keys.k_low;
+  constexpr unsigned kChunkBytes = sizeof record.planes.scores_high + sizeof record.planes.scores_low;
+  barrier_arrive_expecting(barrier, kKeyBytes + sizeof(ChunkGates) + kChunkBytes);
+  bulk_load(stage.keys.k_high, keys.k_high, kKeyBytes, barrier);
+  bulk_load(&s.gates[chunk % kStages], &record.gates, sizeof(ChunkGates), barrier);
+  bulk_load(stage.chunk.scores_high, record.planes.scores_high, kChunkBytes, barrier);
 }
 
-// A lane's d[4t + 0, 1] lie in one row of the tile, d[4t + 2, 3] eight rows below. For both rows a power of two that
-// brings the row's largest number to 2^12 or less than twice that, and its reciprocal; numbers that are not finite stay
-// so.
+// What one warpgroup tells the other: barriers of the multiprocessor, of which __syncthreads() is number 0. Each comes
+// once a chunk, and always one of the four before the next, so that none can be told twice before it is heard.
+enum class Signal : int { kStateHanded = 1, kStateTaken, kNHanded, kNTaken };
+__device__ __forceinline__ void tell(Signal signal) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(static_cast<int>(signal)), "n"(kThreads) : "memory");
+}
+__device__ __forceinline__ void hear(Signal signal) {
+  asm volatile("bar.sync %0, %1;" ::"r"(static_cast<int>(signal)), "n"(kThreads) : "memory");
+}
+
+// The largest of each of a lane's two rows: a lane's d[4t + 0, 1] lie in one row of the tile, d[4t + 2, 3] eight rows
+// below.
+template <int kSize>
+__device__ __forceinline__ void take_most(const float (&d)[kSize], float (&most)[2]) {
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+#pragma unroll
+    for (int i = 2 * row; i < kSize; i += 4) most[row] = fmaxf(most[row], fmaxf(fabsf(d[i]), fabsf(d[i + 1])));
+  }
+}
+
+// For both rows a power of two that brings the row's largest number to 2^12 or less than twice that, and its
+// reciprocal; numbers that are not finite stay so.
 struct RowScales {
   float scale[2], inverse[2];
 };
-template <int kSize>
-__device__ __forceinline__ RowScales row_scales(const float (&d)[kSize]) {
+__device__ __forceinline__ RowScales row_scales_of(const float (&lane_most)[2]) {
   constexpr unsigned kBias = 127, kGoal = 12;
   RowScales scales;
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
-    float most = 0.0F;
-#pragma unroll
-    for (int i = 2 * row; i < kSize; i += 4) most = fmaxf(most, fmaxf(fabsf(d[i]), fabsf(d[i + 1])));
+    float most = lane_most[row];
     most = fmaxf(most, __shfl_xor_sync(~0U, most, 1));
     most = fmaxf(most, __shfl_xor_sync(~0U, most, 2));
     const unsigned exponent = __float_as_uint(most) >> 23;
@@ -80,6 +125,12 @@ __device__ __forceinline__ RowScales row_scales(const float (&d)[kSize]) {
     scales.inverse[row] = __uint_as_float((2 * kBias - scale) << 23);
   }
   return scales;
+}
+template <int kSize>
+__device__ __forceinline__ RowScales row_scales(const float (&d)[kSize]) {
+  float most[2] = {};
+  take_most(d, most);
+  return row_scales_of(most);
 }
 
 // Columns 16 * step to 16 * step + 15 of d, scaled, as the A operand of a product.
@@ -92,169 +143,265 @@ __device__ __forceinline__ void operand(const float (&d)[kSize], int step, const
   }
 }
 
-// d = A B, the small products first. B's columns are the rows of a tile [64, 16 * kSteps] of two planes in shared
-// memory, kPanelBytes for each 64 of its depth.
-template <int kSteps>
-__device__ __forceinline__ void multiply_rows(float (&d)[32], const Split (&a)[kSteps], std::uint32_t high,
-                                              std::uint32_t low) {
+// d = A B, the small products first; make(step) makes a[step], with the tensor cores at the steps before. B's columns
+// are the rows of a tile [64, 16 * kSteps] of two planes in shared memory, kPanelBytes for each 64 of its depth.
+template <int kSteps, typename Make>
+__device__ __forceinline__ void multiply_rows(float (&d)[32], Split (&a)[kSteps], std::uint32_t high, std::uint32_t low,
+                                              const Make& make) {
   const auto at = [](int step) { return static_cast<std::uint32_t>(step / 4 * kPanelBytes + step % 4 * 32); };
 #pragma unroll
-  for (int step = 0; step < kSteps; ++step)
+  for (int step = 0; step < kSteps; ++step) {
+    make(step);
+    wgmma_fence();
     wgmma_n64<false>(d, a[step].low, wgmma_panel(high + at(step), 16), step > 0);
+  }
 #pragma unroll
   for (int step = 0; step < kSteps; ++step) wgmma_n64<false>(d, a[step].high, wgmma_panel(low + at(step), 16), true);
 #pragma unroll
   for (int step = 0; step < kSteps; ++step) wgmma_n64<false>(d, a[step].high, wgmma_panel(high + at(step), 16), true);
+  wgmma_commit();
 }
 // The same with B's rows the rows of a panel [64, 64].
-__device__ __forceinline__ void multiply_columns(float (&d)[32], const Split (&a)[4], std::uint32_t high,
-                                                 std::uint32_t low) {
+template <typename Make>
+__device__ __forceinline__ void multiply_columns(float (&d)[32], Split (&a)[kChunkSteps], std::uint32_t high,
+                                                 std::uint32_t low, const Make& make) {
   const auto at = [](int step) { return static_cast<std::uint32_t>(16 * step * kRowBytes); };
 #pragma unroll
-  for (int step = 0; step < 4; ++step)
+  for (int step = 0; step < kChunkSteps; ++step) {
+    make(step);
+    wgmma_fence();
     wgmma_n64<true>(d, a[step].low, wgmma_panel(high + at(step), kPanelBytes), step > 0);
+  }
 #pragma unroll
-  for (int step = 0; step < 4; ++step) wgmma_n64<true>(d, a[step].high, wgmma_panel(low + at(step), kPanelBytes), true);
+  for (int step = 0; step < kChunkSteps; ++step)
+    wgmma_n64<true>(d, a[step].high, wgmma_panel(low + at(step), kPanelBytes), true);
 #pragma unroll
-  for (int step = 0; step < 4; ++step)
+  for (int step = 0; step < kChunkSteps; ++step)
     wgmma_n64<true>(d, a[step].high, wgmma_panel(high + at(step), kPanelBytes), true);
+  wgmma_commit();
 }
 
-// Features 64 * kHalf to 64 * kHalf + 63 of the state take in what the chunk brings.
+// Features 64 * kHalf to 64 * kHalf + 63 of the state take in what the chunk brings; most: what they leave for scales.
 template <int kHalf>
 __device__ __forceinline__ void update_state(float (&state)[64], float chunk_decay, const float (&change)[32],
-                                             const RowScales& scales) {
+                                             const RowScales& scales, float (&most)[2]) {
+  float features[32];
 #pragma unroll
   for (int i = 0; i < 32; ++i) {
     float& x = state[32 * kHalf + i];
     x = __fmaf_rn(chunk_decay, x, change[i] * (scales.inverse[i / 2 % 2] * (1.0F / kPlaneScale)));
+    features[i] = x;
+  }
+  take_most(features, most);
+}
+
+// A lane's place among the value columns and tokens. All matrices are transposed: rows are value columns, a warp's
+// sixteen among them; columns are key features or tokens.
+struct Lane {
+  __device__ Lane(const DeltaNetF32Args& args, const Place& place)
+      : row(static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4),
+        column(static_cast<int>(threadIdx.x) % 4 * 2),
+        token_stride(args.value_heads * kDeltaNetHeadDim),
+        value_at(std::int64_t{place.first + column} * token_stride + place.head * kDeltaNetHeadDim + place.first_value +
+                 row) {}
+  int row, column;  // the first; the next row eight below, the next column beside, of each eight
+  int token_stride;
+  std::int64_t value_at;  // in v, of the first chunk
+};
+
+// --- The chain ---
+
+// V of a chunk, zeros past the sequence's end: tokens are counted from this lane's first.
+__device__ __forceinline__ void load_values(const float* v, int token_stride, int tokens, float (&values)[32]) {
+#pragma unroll
+  for (int i = 0; i < 32; ++i) {
+    const int token = i / 4 * 8 + i % 2;
+    values[i] = token < tokens ? __ldg(v + token * token_stride + i / 2 % 2 * 8) : 0.0F;
   }
 }
 
-// All matrices transposed: rows are value columns, this warp's sixteen among them; columns are key features or tokens.
-__device__ __forceinline__ void compute(const DeltaNetF32Args& args, const Tensors& from, const Place& place,
-                                        Shared& s) {
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int column = lane % 4 * 2;  // and the next, of each eight
-  const int token_stride = args.value_heads * kDeltaNetHeadDim;
-  std::int64_t value_at = std::int64_t{place.first + column} * token_stride + place.head * kDeltaNetHeadDim +
-                          place.first_value + 16 * warp + lane / 4;
-  float* const y_from_v = args.y + std::int64_t{place.first_y - place.first} * token_stride;
-  const float scale = 1.0F / sqrtf(static_cast<float>(kDeltaNetHeadDim));
-  float state[64] = {};
+__device__ __forceinline__ void run_chain(const DeltaNetF32Args& args, const Place& place, Shared& s) {
+  const Lane lane(args, place);
+  const std::uint32_t handed = shared_address(&s.handed[0][threadIdx.x]);
+  const auto hand = [&](int words, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
+    store_words(handed + static_cast<std::uint32_t>(words * sizeof s.handed[0]), make_uint4(a, b, c, d));
+  };
+  const float* v = args.v + lane.value_at;
+  int tokens = place.tokens - lane.column;  // from this lane's first
+  float state[64] = {}, most[2] = {}, r[32];
+  load_values(v, lane.token_stride, tokens, r);
 #pragma unroll 1
   for (int chunk = 0; chunk < place.chunks; ++chunk) {
     const Stage& stage = s.stages[chunk % kStages];
-    const ChunkGates& gates = stage.record.gates;
-    const int tokens = place.tokens - chunk * kChunk - column;  // from this lane's first
-    const int known = args.prefix_tokens - chunk * kChunk - column;
-    __syncthreads();  // the other stage is free
-    if (threadIdx.x == 0 && chunk + 1 < place.chunks) load(args, from, place, chunk + 1, s);
+    const ChunkGates& gates = s.gates[chunk % kStages];
+    const int count = chunk / kStages;
 
-    const RowScales state_scales = row_scales(state);
-    Split state_operand[8];
-#pragma unroll
-    for (int step = 0; step < 8; ++step) operand(state, step, state_scales, state_operand[step]);
-    barrier_wait(s.loaded[chunk % kStages], chunk / kStages);
-
-    // x = (K S)^T, out = (Q S)^T
-    float x[32], out[32];
-    wgmma_fence();
-    multiply_rows(x, state_operand, shared_address(stage.keys.k_high), shared_address(stage.keys.k_low));
-    wgmma_commit();
-    multiply_rows(out, state_operand, shared_address(stage.keys.q_high), shared_address(stage.keys.q_low));
-    wgmma_commit();
+    // x = (K S)^T
+    const RowScales state_scales = row_scales_of(most);
+    barrier_wait(s.loaded_late[chunk % kStages], count);
+    const std::uint32_t k_high = shared_address(stage.keys.k_high), k_low = shared_address(stage.keys.k_low);
+    float x[32];
+    Split state_operand[kStateSteps];
+    multiply_rows(x, state_operand, k_high, k_low, [&](int step) {
+      Split& a = state_operand[step];
+      operand(state, step, state_scales, a);
+      hand(2 * step, a.high[0], a.high[1], a.high[2], a.high[3]);
+      hand(2 * step + 1, a.low[0], a.low[1], a.low[2], a.low[3]);
+      if (step < kStateSteps - 1) return;
+      if (threadIdx.x % 4 == 0) {
+        s.state_inverse[lane.row] = state_scales.inverse[0];
+        s.state_inverse[lane.row + 8] = state_scales.inverse[1];
+      }
+      tell(Signal::kStateHanded);
+    });
 
     // R = beta V - beta e^gamma x
-    float r[32];
-    const float* v = args.v + value_at;
-#pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      const int token = i / 4 * 8 + i % 2;
-      r[i] = token < tokens ? __ldg(v + token * token_stride + i / 2 % 2 * 8) : 0.0F;
-    }
-    wgmma_wait<1>();
-    pin(x);
+    float decays[16];
 #pragma unroll
     for (int tile = 0; tile < 8; ++tile) {
-      const float4 f = *reinterpret_cast<const float4*>(gates.value_gates[4 * tile + column / 2]);
+      const float4 f = *reinterpret_cast<const float4*>(gates.value_gates[4 * tile + lane.column / 2]);
+      decays[2 * tile] = f.z;
+      decays[2 * tile + 1] = f.w;
 #pragma unroll
-      for (int row = 0; row < 2; ++row) {
-        const float inverse = state_scales.inverse[row] * (1.0F / kPlaneScale);
-        const int i = 4 * tile + 2 * row;
-        r[i] = __fmaf_rn(f.z, x[i] * inverse, f.x * r[i]);
-        r[i + 1] = __fmaf_rn(f.w, x[i + 1] * inverse, f.y * r[i + 1]);
-      }
+      for (int i = 0; i < 4; ++i) r[4 * tile + i] *= i % 2 == 0 ? f.x : f.y;
+    }
+    wgmma_wait<0>();
+    pin(x);
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      const float inverse = state_scales.inverse[i / 2 % 2] * (1.0F / kPlaneScale);
+      r[i] = __fmaf_rn(decays[i / 4 * 2 + i % 2], x[i] * inverse, r[i]);
     }
 
     // N = T R, into x
     const RowScales r_scales = row_scales(r);
-    Split r_operand[4];
+    barrier_wait(s.loaded_early[chunk % kStages], count);
+    Split r_operand[kChunkSteps];
+    multiply_rows(x, r_operand, shared_address(stage.chunk.inverse_high), shared_address(stage.chunk.inverse_low),
+                  [&](int step) { operand(r, step, r_scales, r_operand[step]); });
+    float to_last[16];
 #pragma unroll
-    for (int step = 0; step < 4; ++step) operand(r, step, r_scales, r_operand[step]);
-    wgmma_fence();
-    multiply_rows(x, r_operand, shared_address(stage.record.planes.inverse_high),
-                  shared_address(stage.record.planes.inverse_low));
-    wgmma_commit();
+    for (int tile = 0; tile < 8; ++tile) {
+      const float2 f = *reinterpret_cast<const float2*>(gates.decay_to_last + 8 * tile + lane.column);
+      to_last[2 * tile] = f.x;
+      to_last[2 * tile + 1] = f.y;
+    }
+    hear(Signal::kStateTaken);
     wgmma_wait<0>();
     pin(x);
-    pin(out);
 #pragma unroll
     for (int i = 0; i < 32; ++i) x[i] *= r_scales.inverse[i / 2 % 2];
-
-    // P N, into r; then K^T (decay_to_last N), half of the features at a time
-    const RowScales n_scales = row_scales(x);
-    Split n[4];
-#pragma unroll
-    for (int step = 0; step < 4; ++step) operand(x, step, n_scales, n[step]);
-    wgmma_fence();
-    multiply_rows(r, n, shared_address(stage.record.planes.scores_high),
-                  shared_address(stage.record.planes.scores_low));
-    wgmma_commit();
 #pragma unroll
     for (int tile = 0; tile < 8; ++tile) {
-      const float2 f = *reinterpret_cast<const float2*>(gates.decay_to_last + 8 * tile + column);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) x[4 * tile + i] *= i % 2 == 0 ? f.x : f.y;
+      hand(tile, __float_as_uint(x[4 * tile]), __float_as_uint(x[4 * tile + 1]), __float_as_uint(x[4 * tile + 2]),
+           __float_as_uint(x[4 * tile + 3]));
     }
-    const RowScales decayed_scales = row_scales(x);
-    Split decayed[4];
+    tell(Signal::kNHanded);
+
+    // K^T (decay_to_last N), and the state with it
 #pragma unroll
-    for (int step = 0; step < 4; ++step) operand(x, step, decayed_scales, decayed[step]);
-    float change[32];
-    const std::uint32_t k_high = shared_address(stage.keys.k_high), k_low = shared_address(stage.keys.k_low);
-    wgmma_fence();
-    multiply_columns(change, decayed, k_high, k_low);
-    wgmma_commit();
+    for (int i = 0; i < 32; ++i) x[i] *= to_last[i / 4 * 2 + i % 2];
+    const RowScales decayed_scales = row_scales(x);
+    Split decayed[kChunkSteps];
+    float change[2][32];
+    multiply_columns(change[0], decayed, k_high, k_low,
+                     [&](int step) { operand(x, step, decayed_scales, decayed[step]); });
+    multiply_columns(change[1], decayed, k_high + kPanelBytes, k_low + kPanelBytes, [](int) {});
+    v += std::int64_t{kChunk} * lane.token_stride;
+    tokens -= kChunk;
+    load_values(v, lane.token_stride, tokens, r);  // of the next chunk, zeros if there is none
+    const float chunk_decay = gates.chunk_decay[0];
+    hear(Signal::kNTaken);
+    most[0] = most[1] = 0.0F;
     wgmma_wait<1>();
-    pin(r);
+    pin(change[0]);
+    update_state<0>(state, chunk_decay, change[0], decayed_scales, most);
+    wgmma_wait<0>();
+    pin(change[1]);
+    update_state<1>(state, chunk_decay, change[1], decayed_scales, most);
+  }
+}
+
+// --- The outputs ---
+
+__device__ __forceinline__ void run_outputs(const DeltaNetF32Args& args, const Tensors& from, const Place& place,
+                                            Shared& s) {
+  const Lane lane(args, place);
+  const std::uint32_t handed = shared_address(&s.handed[0][threadIdx.x % kGroupThreads]);
+  const auto take = [&](int words) {
+    return load_words(handed + static_cast<std::uint32_t>(words * sizeof s.handed[0]));
+  };
+  const bool loads = threadIdx.x % kGroupThreads == 0;
+  if (loads) {
+    for (int chunk = 0; chunk < min(kStages, place.chunks); ++chunk) {
+      load_late(args, from, place, chunk, s);
+      load_early(args, from, place, chunk, s);
+    }
+  }
+  const float scale = 1.0F / sqrtf(static_cast<float>(kDeltaNetHeadDim));
+  float* y = args.y + lane.value_at + std::int64_t{place.first_y - place.first} * lane.token_stride;
+#pragma unroll 1
+  for (int chunk = 0; chunk < place.chunks; ++chunk) {
+    const Stage& stage = s.stages[chunk % kStages];
+    const ChunkGates& gates = s.gates[chunk % kStages];
+    const int count = chunk / kStages;
+    const int tokens = place.tokens - chunk * kChunk - lane.column;  // from this lane's first
+    const int known = args.prefix_tokens - chunk * kChunk - lane.column;
+
+    // out = (Q S)^T
+    hear(Signal::kStateHanded);  // and so neither warpgroup is at the chunk before any more
+    if (loads && chunk > 0 && chunk + 1 < place.chunks) load_late(args, from, place, chunk + 1, s);
+    float out[32], state_inverse[2];
+    Split state_operand[kStateSteps];
+#pragma unroll
+    for (int step = 0; step < kStateSteps; ++step) {
+      const uint4 high = take(2 * step), low = take(2 * step + 1);
+      state_operand[step] = {{high.x, high.y, high.z, high.w}, {low.x, low.y, low.z, low.w}};
+    }
+    state_inverse[0] = s.state_inverse[lane.row];
+    state_inverse[1] = s.state_inverse[lane.row + 8];
+    tell(Signal::kStateTaken);
+    barrier_wait(s.loaded_early[chunk % kStages], count);
+    multiply_rows(out, state_operand, shared_address(stage.keys.q_high), shared_address(stage.keys.q_low), [](int) {});
+    barrier_wait(s.loaded_late[chunk % kStages], count);
+    wgmma_wait<0>();
+    pin(out);
+
+    // P N
+    hear(Signal::kNHanded);  // and so T and Q are free
+    if (loads && chunk + kStages < place.chunks) load_early(args, from, place, chunk + kStages, s);
+    float n[32];
+#pragma unroll
+    for (int tile = 0; tile < 8; ++tile) {
+      const uint4 words = take(tile);
+      n[4 * tile] = __uint_as_float(words.x);
+      n[4 * tile + 1] = __uint_as_float(words.y);
+      n[4 * tile + 2] = __uint_as_float(words.z);
+      n[4 * tile + 3] = __uint_as_float(words.w);
+    }
+    tell(Signal::kNTaken);
+    const RowScales n_scales = row_scales(n);
+    Split n_operand[kChunkSteps];
+    float from_n[32];
+    multiply_rows(from_n, n_operand, shared_address(stage.chunk.scores_high), shared_address(stage.chunk.scores_low),
+                  [&](int step) { operand(n, step, n_scales, n_operand[step]); });
+    wgmma_wait<0>();
+    pin(from_n);
 
     // O
-    float* y = y_from_v + value_at;
 #pragma unroll
     for (int tile = 0; tile < 8; ++tile) {
-      const float2 f = *reinterpret_cast<const float2*>(gates.query_decay + 8 * tile + column);
+      const float2 f = *reinterpret_cast<const float2*>(gates.query_decay + 8 * tile + lane.column);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int at = 4 * tile + i, token = 8 * tile + i % 2, row = i / 2;
-        const float from_state = out[at] * (state_scales.inverse[row] * (1.0F / kPlaneScale));
-        const float from_chunk = r[at] * (n_scales.inverse[row] * (1.0F / kPlaneScale));
+        const float from_state = out[at] * (state_inverse[row] * (1.0F / kPlaneScale));
+        const float from_chunk = from_n[at] * (n_scales.inverse[row] * (1.0F / kPlaneScale));
         const float sum = __fmaf_rn(i % 2 == 0 ? f.x : f.y, from_state, scale * from_chunk);
-        if (token >= known && token < tokens) y[token * token_stride + 8 * row] = sum;
+        if (token >= known && token < tokens) y[token * lane.token_stride + 8 * row] = sum;
       }
     }
-    value_at += std::int64_t{kChunk} * token_stride;
-
-    const float chunk_decay = gates.chunk_decay[0];
-    wgmma_wait<0>();
-    pin(change);
-    update_state<0>(state, chunk_decay, change, decayed_scales);
-    wgmma_fence();
-    multiply_columns(change, decayed, k_high + kPanelBytes, k_low + kPanelBytes);
-    wgmma_commit();
-    wgmma_wait<0>();
-    pin(change);
-    update_state<1>(state, chunk_decay, change, decayed_scales);
+    y += std::int64_t{kChunk} * lane.token_stride;
   }
 }
 
@@ -272,14 +419,20 @@ __device__ __forceinline__ void scan(const DeltaNetF32Args& args, const Tensors&
   place.chunks = (place.tokens + kChunk - 1) / kChunk;
   place.slot = first_slot(place.first, sequence);
   if (threadIdx.x == 0) {
-    for (std::uint64_t& barrier : s.loaded) barrier_init(barrier, 1);
+    for (int stage = 0; stage < kStages; ++stage) {
+      barrier_init(s.loaded_early[stage], 1);
+      barrier_init(s.loaded_late[stage], 1);
+    }
     barrier_init_done();
   }
   __syncthreads();
   wait_for_inputs();  // what was uploaded for the pass is read before
   if (place.chunks <= 0) return;
-  if (threadIdx.x == 0) load(args, from, place, 0, s);
-  compute(args, from, place, s);
+  if (threadIdx.x < kGroupThreads) {
+    run_chain(args, place, s);
+  } else {
+    run_outputs(args, from, place, s);
+  }
 }
 
 __global__ void __launch_bounds__(kThreads, 1)
