@@ -44,6 +44,7 @@ struct Shared {
   float state_inverse[kValues];
   // Barriers: of a stage T and Q are there, which are free again when the chunk's N is known; and the rest.
   std::uint64_t loaded_early[kStages], loaded_late[kStages];
+  std::uint64_t state_taken, n_taken;  // from the buffer, by all lanes of the outputs; once a chunk each
 };
 static_assert(sizeof(Shared) <= 227 * 1024);
 
@@ -85,9 +86,9 @@ __device__ __forceinline__ void load_late(const DeltaNetF32Args& args, const Ten
   bulk_load(stage.chunk.scores_high, record.planes.scores_high, kChunkBytes, barrier);
 }
 
-// What one warpgroup tells the other: barriers of the multiprocessor, of which __syncthreads() is number 0. Each comes
-// once a chunk, and always one of the four before the next, so that none can be told twice before it is heard.
-enum class Signal : int { kStateHanded = 1, kStateTaken, kNHanded, kNTaken };
+// What the chain tells the outputs: barriers of the multiprocessor, of which __syncthreads() is number 0. Each comes
+// once a chunk, and between two of them the chain has heard that what the first told of was taken.
+enum class Signal : int { kStateHanded = 1, kNHanded };
 __device__ __forceinline__ void tell(Signal signal) {
   asm volatile("bar.arrive %0, %1;" ::"r"(static_cast<int>(signal)), "n"(kThreads) : "memory");
 }
@@ -161,52 +162,51 @@ __device__ __forceinline__ void multiply_rows(float (&d)[32], Split (&a)[kSteps]
   for (int step = 0; step < kSteps; ++step) wgmma_n64<false>(d, a[step].high, wgmma_panel(high + at(step), 16), true);
   wgmma_commit();
 }
-// The same with B's rows the rows of a panel [64, 64].
+// The same with B's rows the rows of two panels [64, 64] side by side: in one product of 128 columns, as two of 64 that
+// follow each other take twice as long.
 template <typename Make>
-__device__ __forceinline__ void multiply_columns(float (&d)[32], Split (&a)[kChunkSteps], std::uint32_t high,
+__device__ __forceinline__ void multiply_columns(float (&d)[64], Split (&a)[kChunkSteps], std::uint32_t high,
                                                  std::uint32_t low, const Make& make) {
   const auto at = [](int step) { return static_cast<std::uint32_t>(16 * step * kRowBytes); };
 #pragma unroll
   for (int step = 0; step < kChunkSteps; ++step) {
     make(step);
     wgmma_fence();
-    wgmma_n64<true>(d, a[step].low, wgmma_panel(high + at(step), kPanelBytes), step > 0);
+    wgmma_n128<true>(d, a[step].low, wgmma_panel(high + at(step), kPanelBytes), step > 0);
   }
 #pragma unroll
   for (int step = 0; step < kChunkSteps; ++step)
-    wgmma_n64<true>(d, a[step].high, wgmma_panel(low + at(step), kPanelBytes), true);
+    wgmma_n128<true>(d, a[step].high, wgmma_panel(low + at(step), kPanelBytes), true);
 #pragma unroll
   for (int step = 0; step < kChunkSteps; ++step)
-    wgmma_n64<true>(d, a[step].high, wgmma_panel(high + at(step), kPanelBytes), true);
+    wgmma_n128<true>(d, a[step].high, wgmma_panel(high + at(step), kPanelBytes), true);
   wgmma_commit();
 }
 
-// Features 64 * kHalf to 64 * kHalf + 63 of the state take in what the chunk brings; most: what they leave for scales.
-template <int kHalf>
-__device__ __forceinline__ void update_state(float (&state)[64], float chunk_decay, const float (&change)[32],
+// The state takes in what the chunk brings; most: what it leaves for scales.
+__device__ __forceinline__ void update_state(float (&state)[64], float chunk_decay, const float (&change)[64],
                                              const RowScales& scales, float (&most)[2]) {
-  float features[32];
 #pragma unroll
-  for (int i = 0; i < 32; ++i) {
-    float& x = state[32 * kHalf + i];
-    x = __fmaf_rn(chunk_decay, x, change[i] * (scales.inverse[i / 2 % 2] * (1.0F / kPlaneScale)));
-    features[i] = x;
+  for (int i = 0; i < 64; ++i) {
+    state[i] = __fmaf_rn(chunk_decay, state[i], change[i] * (scales.inverse[i / 2 % 2] * (1.0F / kPlaneScale)));
   }
-  take_most(features, most);
+  most[0] = most[1] = 0.0F;
+  take_most(state, most);
 }
 
 // A lane's place among the value columns and tokens. All matrices are transposed: rows are value columns, a warp's
-// sixteen among them; columns are key features or tokens.
+// sixteen among them; columns are key features or tokens. Which row stands for which value column is free: a lane's two
+// rows are neighbours in memory, so that it moves pairs.
 struct Lane {
   __device__ Lane(const DeltaNetF32Args& args, const Place& place)
       : row(static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4),
         column(static_cast<int>(threadIdx.x) % 4 * 2),
         token_stride(args.value_heads * kDeltaNetHeadDim),
         value_at(std::int64_t{place.first + column} * token_stride + place.head * kDeltaNetHeadDim + place.first_value +
-                 row) {}
+                 row / 16 * 16 + row % 16 * 2) {}
   int row, column;  // the first; the next row eight below, the next column beside, of each eight
   int token_stride;
-  std::int64_t value_at;  // in v, of the first chunk
+  std::int64_t value_at;  // in v, of the first chunk, the first row's; the other's behind it
 };
 
 // --- The chain ---
@@ -214,9 +214,12 @@ struct Lane {
 // V of a chunk, zeros past the sequence's end: tokens are counted from this lane's first.
 __device__ __forceinline__ void load_values(const float* v, int token_stride, int tokens, float (&values)[32]) {
 #pragma unroll
-  for (int i = 0; i < 32; ++i) {
-    const int token = i / 4 * 8 + i % 2;
-    values[i] = token < tokens ? __ldg(v + token * token_stride + i / 2 % 2 * 8) : 0.0F;
+  for (int i = 0; i < 16; ++i) {
+    const int token = i / 2 * 8 + i % 2;
+    float2 pair = {0.0F, 0.0F};
+    if (token < tokens) pair = __ldg(reinterpret_cast<const float2*>(v + token * token_stride));
+    values[i / 2 * 4 + i % 2] = pair.x;
+    values[i / 2 * 4 + i % 2 + 2] = pair.y;
   }
 }
 
@@ -286,7 +289,7 @@ __device__ __forceinline__ void run_chain(const DeltaNetF32Args& args, const Pla
       to_last[2 * tile] = f.x;
       to_last[2 * tile + 1] = f.y;
     }
-    hear(Signal::kStateTaken);
+    barrier_wait(s.state_taken, chunk);
     wgmma_wait<0>();
     pin(x);
 #pragma unroll
@@ -303,22 +306,17 @@ __device__ __forceinline__ void run_chain(const DeltaNetF32Args& args, const Pla
     for (int i = 0; i < 32; ++i) x[i] *= to_last[i / 4 * 2 + i % 2];
     const RowScales decayed_scales = row_scales(x);
     Split decayed[kChunkSteps];
-    float change[2][32];
-    multiply_columns(change[0], decayed, k_high, k_low,
+    float change[64];
+    multiply_columns(change, decayed, k_high, k_low,
                      [&](int step) { operand(x, step, decayed_scales, decayed[step]); });
-    multiply_columns(change[1], decayed, k_high + kPanelBytes, k_low + kPanelBytes, [](int) {});
     v += std::int64_t{kChunk} * lane.token_stride;
     tokens -= kChunk;
     load_values(v, lane.token_stride, tokens, r);  // of the next chunk, zeros if there is none
     const float chunk_decay = gates.chunk_decay[0];
-    hear(Signal::kNTaken);
-    most[0] = most[1] = 0.0F;
-    wgmma_wait<1>();
-    pin(change[0]);
-    update_state<0>(state, chunk_decay, change[0], decayed_scales, most);
+    barrier_wait(s.n_taken, chunk);
     wgmma_wait<0>();
-    pin(change[1]);
-    update_state<1>(state, chunk_decay, change[1], decayed_scales, most);
+    pin(change);
+    update_state(state, chunk_decay, change, decayed_scales, most);
   }
 }
 
@@ -360,7 +358,7 @@ __device__ __forceinline__ void run_outputs(const DeltaNetF32Args& args, const T
     }
     state_inverse[0] = s.state_inverse[lane.row];
     state_inverse[1] = s.state_inverse[lane.row + 8];
-    tell(Signal::kStateTaken);
+    barrier_arrive(s.state_taken);
     barrier_wait(s.loaded_early[chunk % kStages], count);
     multiply_rows(out, state_operand, shared_address(stage.keys.q_high), shared_address(stage.keys.q_low), [](int) {});
     barrier_wait(s.loaded_late[chunk % kStages], count);
@@ -379,7 +377,7 @@ __device__ __forceinline__ void run_outputs(const DeltaNetF32Args& args, const T
       n[4 * tile + 2] = __uint_as_float(words.z);
       n[4 * tile + 3] = __uint_as_float(words.w);
     }
-    tell(Signal::kNTaken);
+    barrier_arrive(s.n_taken);
     const RowScales n_scales = row_scales(n);
     Split n_operand[kChunkSteps];
     float from_n[32];
@@ -393,12 +391,16 @@ __device__ __forceinline__ void run_outputs(const DeltaNetF32Args& args, const T
     for (int tile = 0; tile < 8; ++tile) {
       const float2 f = *reinterpret_cast<const float2*>(gates.query_decay + 8 * tile + lane.column);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int at = 4 * tile + i, token = 8 * tile + i % 2, row = i / 2;
-        const float from_state = out[at] * (state_inverse[row] * (1.0F / kPlaneScale));
-        const float from_chunk = from_n[at] * (n_scales.inverse[row] * (1.0F / kPlaneScale));
-        const float sum = __fmaf_rn(i % 2 == 0 ? f.x : f.y, from_state, scale * from_chunk);
-        if (token >= known && token < tokens) y[token * lane.token_stride + 8 * row] = sum;
+      for (int i = 0; i < 2; ++i) {
+        const int token = 8 * tile + i;
+        const auto sum = [&](int row) {
+          const int at = 4 * tile + 2 * row + i;
+          const float from_state = out[at] * (state_inverse[row] * (1.0F / kPlaneScale));
+          const float from_chunk = from_n[at] * (n_scales.inverse[row] * (1.0F / kPlaneScale));
+          return __fmaf_rn(i == 0 ? f.x : f.y, from_state, scale * from_chunk);
+        };
+        const float2 pair = {sum(0), sum(1)};
+        if (token >= known && token < tokens) *reinterpret_cast<float2*>(y + token * lane.token_stride) = pair;
       }
     }
     y += std::int64_t{kChunk} * lane.token_stride;
@@ -423,6 +425,8 @@ __device__ __forceinline__ void scan(const DeltaNetF32Args& args, const Tensors&
       barrier_init(s.loaded_early[stage], 1);
       barrier_init(s.loaded_late[stage], 1);
     }
+    barrier_init(s.state_taken, kGroupThreads);
+    barrier_init(s.n_taken, kGroupThreads);
     barrier_init_done();
   }
   __syncthreads();
