@@ -75,7 +75,7 @@ double larger_of(double x, double y) {
 // bound by the tensor cores, by the instructions between its products, or by what the second-level cache sends to all;
 // the whole by the weights' way from memory.
 double cycles(std::int64_t rows, std::int64_t columns, std::int64_t gate_columns, double steps, double step_bytes,
-              bool pair, bool gelu, bool is_e4m3, const ProductTile& tile) {
+              bool pair, bool gelu, bool is_e4m3, bool stores_halves, const ProductTile& tile) {
   constexpr double kTensor = 1.2625 / 32, kStepCycles = 191, kStepCyclesOfElement = 0.606 / 64;
   constexpr double kCacheBytes = 8120, kMemoryBytes = 2190;  // in a cycle
   constexpr double kOwnBytes = 62;                           // of one multiprocessor
@@ -87,6 +87,7 @@ double cycles(std::int64_t rows, std::int64_t columns, std::int64_t gate_columns
   constexpr double kHandoverCycles = 12760, kStartCycles = 3290, kClusterStartCycles = 1210;
   constexpr std::int64_t kMostRowsWithPower = 1024;
   constexpr double kReadPower = 8.4;  // for each row that is read for an element
+  constexpr double kPartOfLine = 1.025;
   constexpr int kClustersAtOnce[kMostCluster + 1] = {0, 132, 66, 0, 32, 0, 0, 0, 16};
   constexpr double kCoupling[kMostCluster + 1] = {0, 1, 1, 0, 1.076, 0, 0, 0, 1.43};  // blocks wait for each other
   const int cluster = tile.cluster_rows * tile.cluster_columns, out_columns = pair ? tile.columns / 2 : tile.columns;
@@ -109,8 +110,12 @@ double cycles(std::int64_t rows, std::int64_t columns, std::int64_t gate_columns
     all = static_cast<double>(clusters) / static_cast<double>(at_once) * steps * step + rounds * end + kHandoverCycles;
   }
   // Many rows keep the card at the limit of its power, where what is read from the second-level cache costs clock rate:
-  // a fit to whole requests of 4,510 and 16,347 tokens with one tile each.
-  if (rows > kMostRowsWithPower) all *= 1 + kReadPower * read / (elements * kChunkRowBytes);
+  // a fit to whole requests of 4,510 and 16,347 tokens with one tile each. So do outputs that begin or end inside a
+  // line of the cache: of products alone, a quarter of a second each.
+  if (rows > kMostRowsWithPower) {
+    all *= 1 + kReadPower * read / (elements * kChunkRowBytes);
+    if (stores_halves && !pair && out_columns * 2 % kChunkRowBytes != 0) all *= kPartOfLine;
+  }
   const double weights = static_cast<double>((pair ? 2 : 1) * columns + gate_columns) * steps * step_bytes;
   return larger_of(all, weights / kMemoryBytes) + kStartCycles + (cluster > 1 ? kClusterStartCycles : 0);
 }
@@ -194,7 +199,7 @@ ProductTile chosen_tile(const ProductArgs& args) {
   for (const ProductTile& tile : product_tiles(args)) {
     if ((tile.shares && args.handover.sums == nullptr) || (tile.turned && args.rows > kMostTurnedRows)) continue;
     const double cost = cycles(args.rows, args.columns, args.gate_columns, static_cast<double>(steps * args.planes),
-                               step_bytes, pair, args.follow == Follow::gelu_tanh, args.is_e4m3, tile);
+                               step_bytes, pair, args.follow == Follow::gelu_tanh, args.is_e4m3, !args.y_is_f32, tile);
     if (cost < least) {
       least = cost;
       best = tile;
