@@ -51,7 +51,6 @@ struct Engine::State {
   std::unique_ptr<Device> device;
   ModelFile file;
   Tokenizer tokenizer;
-  bool has_token_table = false;
   std::unique_ptr<Network> network;  // reads the file's mappings and runs on the device
 
   std::optional<Error> lost;  // what every record is told once the device is
@@ -115,21 +114,22 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::filesystem::path& model,
   complete.encode.max_length = std::min(complete.encode.max_length, complete.max_tokens_in_flight);
   if (file.config.vision) complete.encode.vision = TRY(vision_input(*file.config.vision));
   auto state = std::make_unique<State>(std::move(complete), std::move(device), std::move(file), std::move(tokenizer));
+  bool has_token_table = false;
   if (is_firm(*state->device)) {
     const MemoryPlan plan = TRY(plan_memory_that_fits(state->file, *state->device, state->options.max_tokens_in_flight,
                                                       state->options.token_table));
     state->device->expect_weights(plan.weights);
-    state->has_token_table = plan.token_table > 0;
+    has_token_table = plan.token_table > 0;
   }
-  state->network = TRY(Network::load(state->file, *state->device, state->has_token_table));
+  state->network = TRY(Network::load(state->file, *state->device, has_token_table));
   return std::unique_ptr<Engine>(new Engine(std::move(state)));
 }
 
 std::string Engine::device_name() const { return state_->device->name(); }
 
 Result<std::string> Engine::memory_note() {
-  const MemoryPlan plan =
-      TRY(plan_memory(state_->file, *state_->device, state_->options.max_tokens_in_flight, state_->has_token_table));
+  const MemoryPlan plan = TRY(plan_memory(state_->file, *state_->device, state_->options.max_tokens_in_flight,
+                                          state_->network->has_token_table()));
   std::string note = describe(plan);
   const auto memory = state_->device->memory();
   if (!memory) return note;

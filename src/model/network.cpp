@@ -14,7 +14,12 @@ Result<std::unique_ptr<Network>> Network::load(const ModelFile& file, Device& de
   }
   network->decoder_ = TRY(Decoder::load(file.weights, file.config.text, network->loader_));
   network->head_ = TRY(Head::load(file.weights, file.config.head, network->loader_));
-  if (has_token_table) network->token_table_ = TRY(TokenTable::make(network->decoder_, file.config.text, device));
+  if (has_token_table) {
+    auto table = TokenTable::make(network->decoder_, file.config.text, device);
+    // Others may have taken the memory meanwhile: nothing is lost but time.
+    if (!table && table.error().code != Errc::out_of_memory) return table.error();
+    if (table) network->token_table_ = std::move(table).value();
+  }
   return network;
 }
 

@@ -18,8 +18,8 @@ namespace clef {
 
 class Network {
  public:
-  // `file`'s mappings and `device` must outlive the network. With a token table (model/token_table.h) passes without
-  // media are shorter, and have the same bits.
+  // `file`'s mappings and `device` must outlive the network. With a token table (model/token_table.h), for which there
+  // should be room, passes without media are shorter, and have the same bits.
   static Result<std::unique_ptr<Network>> load(const ModelFile& file, Device& device, bool has_token_table = false);
 
   // One forward pass over all records. The outer error is the pass's; the inner ones are the records'. A record whose
@@ -28,6 +28,8 @@ class Network {
   using Wrap = std::unique_ptr<Pass> (*)(std::unique_ptr<Pass> pass, void* context);
   Result<std::vector<Result<Decisions>>> run(std::span<const EncodedRecord* const> records, Wrap wrap = nullptr,
                                              void* context = nullptr);
+
+  bool has_token_table() const { return token_table_ != nullptr; }
 
   // Every prompt begins with the same text. With this, as it is at first, a pass leaves the rows of those tokens to
   // later ones, whose results have the same bits; without, every pass computes all of its tokens.

@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <memory>
 
 #include "backend/cpu/cpu_device.h"
 #include "model/model_file.h"
 #include "model/network.h"
+#include "support/failing_device.h"
 #include "support/golden.h"
 
 namespace clef {
@@ -108,6 +108,21 @@ TEST_F(TokenTableTest, IsLookedUpInPassesWithoutMedia) {
   EXPECT_EQ(media, computed);
   EXPECT_EQ(logits(*with, {&one, &image}, &mixed), logits(*without, {&one, &image}));
   EXPECT_EQ(mixed, computed);
+}
+
+// A plan had room for it, but others may have taken that since.
+TEST_F(TokenTableTest, IsDoneWithoutWhereThereIsNoRoom) {
+  test::FailingDevice roomy, narrow, failing;
+  narrow.most_bytes = TokenTable::bytes(file.config.text, {}) - 1;
+  failing.failures.emplace_back(Error{Errc::device, "failing:0: an illegal address"});
+  const auto with = Network::load(file, roomy, true), without = Network::load(file, narrow, true),
+             failed = Network::load(file, failing, true);
+  ASSERT_TRUE(with && without);
+  EXPECT_TRUE((*with)->has_token_table());
+  EXPECT_FALSE((*without)->has_token_table());
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().message, "failing:0: an illegal address");
+  EXPECT_FALSE((*Network::load(file, roomy))->has_token_table());
 }
 
 }  // namespace
