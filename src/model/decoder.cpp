@@ -127,8 +127,9 @@ std::size_t DecoderMemory::residual_bytes(const TextConfig& config, std::int64_t
 std::size_t DecoderMemory::bytes(const TextConfig& config, const TokenRows& rows, const Precision& precision) {
   const auto scratch = [&](Storage storage) { return DecoderScratch::bytes(config, rows, storage); };
   std::size_t most = scratch(plain_storage(precision));
-  // With low parts it is about as much as f32; room for both, so that a record that is run again in f32 finds it.
-  if (precision.precise_layers > 0) most = std::max({most, scratch(precise_storage(precision)), scratch(Storage::f32)});
+  if (precision.precise_layers > 0) most = std::max(most, scratch(precise_storage(precision)));
+  // With low parts it is about as much as f32; a record that is run again in f32 finds room in any case.
+  most = std::max(most, scratch(Storage::f32));
   return residual_bytes(config, rows.tokens) + most;
 }
 
