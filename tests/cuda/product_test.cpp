@@ -433,6 +433,25 @@ TEST(CudaProduct, TilesSuitTheNumberOfRows) {
   EXPECT_FALSE(low.turned);
 }
 
+// 160 columns of f16 begin or end inside a line of the cache, 160 of f32 and 192 of f16 do not: where many rows make
+// power dear, the first are for products that are added.
+TEST(CudaProduct, TilesOfManyRowsFillLines) {
+  alignas(16) static std::byte memory[16];
+  static float sums[4];
+  ProductArgs args;
+  args.x = args.w = args.y = memory;
+  args.handover.sums = sums;
+  args.rows = 16311;
+  args.columns = args.y_stride = 10240;
+  args.depth = args.x_stride = 4096;
+  EXPECT_EQ(cuda::chosen_tile(args).columns, 192);
+  args.follow = Follow::add;
+  args.y_is_f32 = true;
+  args.columns = args.y_stride = 5120;
+  args.depth = args.x_stride = 17408;
+  EXPECT_EQ(cuda::chosen_tile(args).columns, 160);
+}
+
 // Products that are alike but for one thing, one after the other.
 TEST(CudaProduct, ATileThatIsRememberedIsTheProductsOwn) {
   alignas(16) static std::byte memory[2][16];
