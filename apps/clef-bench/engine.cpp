@@ -102,9 +102,7 @@ int bench_engine(const Settings& settings, const EngineBench& options) {
                                          .f32_layers = options.f32_layers}));
     const double rate = TRY(matrix_rate(*device)), memory = TRY(memory_rate(*device));
     const ModelFile file = TRY(open_model(options.model));
-    const auto free = device->memory();
-    const MemoryPlan plan = TRY(
-        plan_memory_that_fits(file, *device, tokens_in_flight(options), options.token_table && free && free->is_firm));
+    const MemoryPlan plan = TRY(plan_memory_that_fits(file, *device, tokens_in_flight(options), options.token_table));
     device->expect_weights(plan.weights);
     const auto load_start = Clock::now();
     const auto network = TRY(Network::load(file, *device, plan.token_table > 0));

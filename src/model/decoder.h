@@ -24,6 +24,9 @@ struct Precision {
   std::int64_t precise_layers = 0;  // of which Gated DeltaNet and MLP are precise; attention hardly matters
   bool low_parts = false;           // what those layers' products read is f16 with a low part, not f32
   bool operator==(const Precision&) const = default;
+
+  // Of what a layer's Gated DeltaNet has from its products: qkvz.
+  DType mixer_dtype(std::int64_t layer) const { return layer < precise_layers ? DType::f32 : activation; }
 };
 // f16 with seven precise layers, where the device likes f16 and was not told otherwise. A small model is f32
 // throughout: its products are not what takes the time.

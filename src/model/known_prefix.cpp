@@ -33,7 +33,7 @@ void each_matrix(PrefixRows& rows, std::int64_t tokens, const TextConfig& config
     if (config.layer_types[static_cast<std::size_t>(i)] == LayerType::full_attention) {
       take(layer.kv, tokens, 2 * config.kv_width(), precision.activation);
     } else {
-      take(layer.qkv, tokens, config.conv_width(), i < precision.precise_layers ? DType::f32 : precision.activation);
+      take(layer.qkv, tokens, config.conv_width(), precision.mixer_dtype(i));
       take(layer.ba, tokens, 2 * config.linear_num_value_heads, DType::f32);
     }
   }

@@ -119,7 +119,8 @@ Result<MemoryPlan> plan_memory(const ModelFile& file, Device& device, std::int64
 
 Result<MemoryPlan> plan_memory_that_fits(const ModelFile& file, Device& device, std::int64_t tokens,
                                          bool wants_token_table) {
-  if (wants_token_table) {
+  const auto memory = device.memory();
+  if (wants_token_table && memory && memory->is_firm) {
     const MemoryPlan plan = TRY(plan_memory(file, device, tokens, true));
     if (check_fits(plan, device)) return plan;
   }

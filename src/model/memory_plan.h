@@ -28,7 +28,8 @@ EncodedRecord fullest_record(std::int64_t tokens);
 // For passes of `tokens` tokens, with as many questions and options as so many tokens can spell, or as many patches.
 Result<MemoryPlan> plan_memory(const ModelFile& file, Device& device, std::int64_t tokens,
                                bool has_token_table = false);
-// The same, with a token table if one is wished for and all fits.
+// The same of a device whose memory is firm, with a token table if one is wished for and all fits; of others without.
+// Errc::out_of_memory as check_fits() has it.
 Result<MemoryPlan> plan_memory_that_fits(const ModelFile& file, Device& device, std::int64_t tokens,
                                          bool wants_token_table);
 

@@ -11,15 +11,11 @@ namespace {
 // Tokens at a time: as many as keep a GPU busy.
 constexpr std::int64_t kTogether = 4096;
 
-DType inner_dtype(const Precision& precision) {
-  return precision.precise_layers > 0 ? DType::f32 : precision.activation;
-}
-
 }  // namespace
 
 std::size_t TokenTable::bytes(const TextConfig& config, const Precision& precision) {
   if (config.layer_types.empty() || config.layer_types.front() != LayerType::linear_attention) return 0;
-  return Arena::bytes_for(config.vocab_size, config.conv_width() + config.value_width(), inner_dtype(precision)) +
+  return Arena::bytes_for(config.vocab_size, config.conv_width() + config.value_width(), precision.mixer_dtype(0)) +
          Arena::bytes_for(config.vocab_size, 2 * config.linear_num_value_heads);
 }
 
@@ -30,7 +26,8 @@ Result<std::unique_ptr<TokenTable>> TokenTable::make(const Decoder& decoder, con
   std::unique_ptr<TokenTable> table(new TokenTable(device, precision));
   TRY(table->arena_.reset(bytes));
   FirstProducts& rows = table->rows_;
-  rows.qkvz = table->arena_.take(config.vocab_size, config.conv_width() + config.value_width(), inner_dtype(precision));
+  rows.qkvz =
+      table->arena_.take(config.vocab_size, config.conv_width() + config.value_width(), precision.mixer_dtype(0));
   rows.ba = table->arena_.take(config.vocab_size, 2 * config.linear_num_value_heads);
 
   Arena scratch(device);

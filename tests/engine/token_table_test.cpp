@@ -110,6 +110,13 @@ TEST_F(TokenTableTest, IsLookedUpInPassesWithoutMedia) {
   EXPECT_EQ(mixed, computed);
 }
 
+TEST_F(TokenTableTest, IsOfADecoderThatBeginsWithGatedDeltaNet) {
+  TextConfig config = file.config.text;
+  EXPECT_GT(TokenTable::bytes(config, {}), 0U);
+  config.layer_types.front() = LayerType::full_attention;
+  EXPECT_EQ(TokenTable::bytes(config, {}), 0U);
+}
+
 // A plan had room for it, but others may have taken that since.
 TEST_F(TokenTableTest, IsDoneWithoutWhereThereIsNoRoom) {
   test::FailingDevice roomy, narrow, failing;

@@ -164,7 +164,12 @@ TEST_F(MemoryPlanTest, HasATokenTableIfThereIsRoom) {
       const Taken taken = take(file, ledger, fullest_record(tokens), 0, true);
       EXPECT_EQ(plan->tables + plan->token_table, taken.tables);
       EXPECT_EQ(plan->activations, taken.activations);
+      // A record that is run again in f32 finds no rows of its kind in the table.
+      EXPECT_LE(take(file, ledger, with_question(tokens), 0xff, true).activations, plan->activations);
 
+      const auto unsure = plan_memory_that_fits(file, ledger, tokens, true);
+      ASSERT_TRUE(unsure);
+      EXPECT_EQ(unsure->token_table, 0U) << "a device that cannot tell what it has";
       const auto fitting = [&](std::size_t free, bool wants = true) {
         ledger.stated = DeviceMemory{.free_bytes = free, .total_bytes = plan->total(), .is_firm = true};
         return plan_memory_that_fits(file, ledger, tokens, wants);
