@@ -36,6 +36,11 @@ Tensor Arena::take(std::int64_t rows, std::int64_t cols, DType dtype) {
   return tensor;
 }
 
+void DeviceTables::start() {
+  buffers_.clear();
+  waiting_.clear();
+}
+
 Result<Tensor> DeviceTables::make(std::int64_t rows, std::int64_t cols, DType dtype) {
   const auto bytes = static_cast<std::size_t>(rows * cols) * size_of(dtype);
   buffers_.push_back(TRY(device_.allocate(std::max<std::size_t>(bytes, 1))));
@@ -44,20 +49,17 @@ Result<Tensor> DeviceTables::make(std::int64_t rows, std::int64_t cols, DType dt
 }
 
 Result<Tensor> DeviceTables::put(std::span<const std::byte> bytes, std::int64_t rows, std::int64_t cols, DType dtype) {
-  constexpr std::size_t kShared = std::size_t{256} << 10, kLargest = kShared / 8;
+  constexpr std::size_t kShared = std::size_t{2} << 20, kLargest = kShared / 4;
   const std::size_t first = (waiting_.size() + kAlignment - 1) / kAlignment * kAlignment;
   if (travel_ == Travel::at_once || bytes.size() > kLargest || first + bytes.size() > kShared) {
     const Tensor tensor = TRY(make(rows, cols, dtype));
     TRY(device_.upload(tensor, bytes));
     return tensor;
   }
-  if (shared_ == nullptr) {
-    buffers_.push_back(TRY(device_.allocate(kShared)));
-    shared_ = buffers_.back().get();
-  }
+  if (shared_ == nullptr) shared_ = TRY(device_.allocate(kShared));
   waiting_.resize(first);
   waiting_.insert(waiting_.end(), bytes.begin(), bytes.end());
-  return Tensor{.buffer = shared_,
+  return Tensor{.buffer = shared_.get(),
                 .offset = static_cast<std::int64_t>(first / size_of(dtype)),
                 .rows = rows,
                 .cols = cols,
@@ -68,7 +70,7 @@ Result<Tensor> DeviceTables::put(std::span<const std::byte> bytes, std::int64_t 
 Status DeviceTables::finish() {
   if (waiting_.empty()) return {};
   const auto count = static_cast<std::int64_t>(waiting_.size());
-  const Tensor all{.buffer = shared_, .offset = 0, .rows = 1, .cols = count, .stride = count, .dtype = DType::u8};
+  const Tensor all{.buffer = shared_.get(), .offset = 0, .rows = 1, .cols = count, .stride = count, .dtype = DType::u8};
   return device_.upload(all, waiting_);
 }
 

@@ -38,6 +38,8 @@ class DeviceTables {
  public:
   enum class Travel { at_once, together };  // together: small tables wait for finish()
   explicit DeviceTables(Device& device, Travel travel = Travel::at_once) : device_(device), travel_(travel) {}
+  // What was made before is gone; its memory may serve again. Nothing may be at work with it.
+  void start();
   Result<Tensor> floats(std::span<const float> values, std::int64_t cols);  // [values / cols, cols]
   Result<Tensor> ints(std::span<const std::int32_t> values, std::int64_t cols);
   // One under the other.
@@ -50,7 +52,7 @@ class DeviceTables {
   Device& device_;
   Travel travel_;
   std::vector<std::unique_ptr<Buffer>> buffers_;
-  Buffer* shared_ = nullptr;  // of the small tables
+  std::unique_ptr<Buffer> shared_;  // of the small tables
   std::vector<std::byte> waiting_;
 };
 

@@ -1,5 +1,7 @@
 #include "model/batch.h"
 
+#include <algorithm>
+
 #include "model/known_prefix.h"
 
 namespace clef {
@@ -8,7 +10,7 @@ namespace {
 
 // The batch's tables on the host, in the making.
 struct Lists {
-  std::vector<std::int32_t> ids, precise_rows, precise_places, cu_seqlens{0}, question_spans, option_spans,
+  std::vector<std::int32_t> ids, positions, precise_rows, precise_places, cu_seqlens{0}, question_spans, option_spans,
       last_token_spans;
   std::vector<std::int32_t> cu_questions{0}, cu_record_options{0}, cu_options{0}, question_of_option, question_types;
 };
@@ -19,6 +21,22 @@ void append_span(std::vector<std::int32_t>& spans, const Span& span, std::int64_
   CHECK(span.count > 0 && span.first + shift >= 0);
   spans.push_back(i32(span.first + shift));
   spans.push_back(i32(span.count));
+}
+
+// Of the tokens from `known` on; the largest of all positions comes back.
+std::int32_t append_positions(std::vector<std::int32_t>& positions, const EncodedRecord& record, std::int64_t known) {
+  const auto count = static_cast<std::int64_t>(record.input_ids.size());
+  std::int32_t most = 0;
+  for (std::int64_t t = known; t < count; ++t) {
+    const std::array position =
+        record.positions.empty() ? std::array{i32(t), i32(t), i32(t)} : record.positions[static_cast<std::size_t>(t)];
+    for (const std::int32_t p : position) {
+      CHECK(p >= 0);
+      most = std::max(most, p);
+    }
+    positions.insert(positions.end(), position.begin(), position.end());
+  }
+  return most;
 }
 
 // Without the record's first `known` tokens. Token t has row first + t, which may be negative for those.
@@ -51,19 +69,16 @@ std::int64_t append(Lists& lists, const EncodedRecord& record, std::int64_t know
 }  // namespace
 
 Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelConfig& model, Packing& packing,
-                   Device& device, const PrefixRows* known) {
+                   const PrefixRows* known) {
   const std::int64_t known_tokens = known == nullptr ? 0 : known->tokens;
   const TextConfig& config = model.text;
   Lists lists;
-  std::vector<float>&cos = packing.cos, &sin = packing.sin;
-  cos.clear();
-  sin.clear();
   Batch batch;
   std::vector<std::int64_t> first_tokens;
   std::size_t all_tokens = 0;
   for (const EncodedRecord* record : records) all_tokens += record->input_ids.size();
-  cos.reserve(all_tokens * static_cast<std::size_t>(packing.rope.pairs()));
-  sin.reserve(cos.capacity());
+  lists.positions.reserve(3 * all_tokens);
+  std::int32_t last_position = 0;
   for (const EncodedRecord* record : records) {
     CHECK(!record->input_ids.empty() && !record->questions.empty());
     CHECK(record->schema_first >= known_tokens &&
@@ -72,10 +87,7 @@ Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelCon
     first_tokens.push_back(append(lists, *record, known_tokens));
     CHECK(record->positions.empty() || record->positions.size() == record->input_ids.size());
     CHECK(record->media.empty() || record->media_offset >= known_tokens);
-    for (auto t = static_cast<std::size_t>(known_tokens); t < record->input_ids.size(); ++t) {
-      const auto index = static_cast<std::int32_t>(t);
-      packing.rope.append(record->positions.empty() ? std::array{index, index, index} : record->positions[t], cos, sin);
-    }
+    last_position = std::max(last_position, append_positions(lists.positions, *record, known_tokens));
     CHECK(record->media.empty() || model.vision);
     std::vector<std::int64_t>& counts = batch.num_options.emplace_back();
     for (const EncodedQuestion& question : record->questions) {
@@ -89,15 +101,21 @@ Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelCon
   batch.records = size(records);
   batch.questions = size(lists.question_types);
   batch.options = size(lists.question_of_option);
-  batch.tables = std::make_shared<DeviceTables>(device, DeviceTables::Travel::together);
+  TRY(packing.angles.reach(last_position));
+  batch.cos = packing.angles.cos();
+  batch.sin = packing.angles.sin();
+  if (packing.tables == nullptr || packing.tables.use_count() > 1) {
+    packing.tables = std::make_shared<DeviceTables>(packing.device, DeviceTables::Travel::together);
+  }
+  batch.tables = packing.tables;
   DeviceTables& tables = *batch.tables;
+  tables.start();
   const auto row = [&](const std::vector<std::int32_t>& list) { return tables.ints(list, size(list)); };
   batch.ids = TRY(row(lists.ids));
   batch.cu_seqlens = TRY(row(lists.cu_seqlens));
   batch.precise.rows = TRY(row(lists.precise_rows));
   batch.precise.places = TRY(row(lists.precise_places));
-  batch.cos = TRY(tables.floats(cos, packing.rope.pairs()));
-  batch.sin = TRY(tables.floats(sin, packing.rope.pairs()));
+  batch.positions = TRY(tables.ints(lists.positions, 3));
   batch.question_spans = TRY(tables.ints(lists.question_spans, 2));
   batch.option_spans = TRY(tables.ints(lists.option_spans, 2));
   batch.last_token_spans = TRY(tables.ints(lists.last_token_spans, 2));

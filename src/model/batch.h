@@ -27,7 +27,8 @@ struct Batch {
 
   Tensor ids;         // [1, tokens]       i32
   Tensor cu_seqlens;  // [1, records + 1]  i32, of all tokens
-  Tensor cos, sin;    // [tokens, rotary pairs]  f32
+  Tensor positions;   // [tokens, 3]  i32: time, height, width, each in its record
+  Tensor cos, sin;    // [positions, rotary pairs]  f32, of every position up to some
 
   PreciseRows precise;  // the tokens of questions and options
 
@@ -47,19 +48,22 @@ struct Batch {
   std::shared_ptr<DeviceTables> tables;                // owns the above
 };
 
-// What packing keeps from batch to batch: angles, and the memory of large lists.
+// What packing keeps from batch to batch: angles, and memory for lists.
 struct Packing {
-  explicit Packing(const ModelConfig& config)
-      : rope(config.text), vision_angles(config.vision ? vision_frequencies(*config.vision) : std::vector<float>{}) {}
-  RopeTable rope;
+  Packing(const ModelConfig& config, Device& device_)
+      : device(device_),
+        angles(config.text, device_),
+        vision_angles(config.vision ? vision_frequencies(*config.vision) : std::vector<float>{}) {}
+  Device& device;
+  DeviceAngles angles;
   AngleTable vision_angles;
   VisionLists vision_lists;
-  std::vector<float> cos, sin;  // of a batch's tokens
+  std::shared_ptr<DeviceTables> tables;  // of the last batch: memory for the next one's when that batch is gone
 };
 
 // Each id must be below vocab_size, and each record hold at least one question and one token; only a model with a tower
 // takes records with media. Where the records' first tokens are known, their schemas and media begin behind them.
 Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelConfig& config, Packing& packing,
-                   Device& device, const PrefixRows* known = nullptr);
+                   const PrefixRows* known = nullptr);
 
 }  // namespace clef

@@ -242,6 +242,8 @@ Result<GatedAttention> GatedAttention::load(const AttentionWeights& weights, con
   attention.k_norm_ = TRY(loader.vector(weights.k_norm));
   attention.out_ = TRY(loader.matrix(weights.out));
   attention.head_dim_ = config.head_dim;
+  attention.height_pairs_ = config.mrope_section[1];
+  attention.width_pairs_ = config.mrope_section[2];
   attention.eps_ = config.rms_norm_eps;
   return attention;
 }
@@ -260,6 +262,9 @@ void GatedAttention::forward(Pass& pass, const Batch& batch, const DecoderScratc
                       .k_gain = k_norm_,
                       .cos = batch.cos,
                       .sin = batch.sin,
+                      .positions = batch.positions,
+                      .height_pairs = height_pairs_,
+                      .width_pairs = width_pairs_,
                       .eps = eps_});
   pass.mark(name, "q_rope", s.q);
   pass.mark(name, "k_rope", s.k);

@@ -117,6 +117,7 @@ class GatedAttention {
  private:
   Tensor q_gate_, k_, v_, q_norm_, k_norm_, out_;
   std::int64_t head_dim_ = 0;
+  std::int64_t height_pairs_ = 0, width_pairs_ = 0;  // of the rotary ones
   float eps_ = 0;
 };
 

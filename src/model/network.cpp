@@ -5,7 +5,7 @@
 namespace clef {
 
 Network::Network(const ModelFile& file, Device& device)
-    : config_(file.config), device_(device), loader_(device), packing_(file.config), arena_(device), prefix_(device) {}
+    : config_(file.config), device_(device), loader_(device), packing_(file.config, device), arena_(device), prefix_(device) {}
 
 Result<std::unique_ptr<Network>> Network::load(const ModelFile& file, Device& device, bool has_token_table) {
   std::unique_ptr<Network> network(new Network(file, device));
@@ -45,7 +45,7 @@ Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecor
   // Without room to keep them nothing is lost but time.
   const bool keeps =
       new_prefix > 0 && prefix_.begin(*records.front(), new_prefix, config_.text, config_.head, precision);
-  Batch batch = TRY(pack(records, config_, packing_, device_, is_known ? &prefix_.rows() : nullptr));
+  Batch batch = TRY(pack(records, config_, packing_, is_known ? &prefix_.rows() : nullptr));
   batch.kept = keeps ? &prefix_.rows() : nullptr;
   const bool has_vision = batch.vision.patches > 0;
   // Where media stand, the first layer reads what the tower made.
@@ -76,10 +76,12 @@ Result<std::vector<Result<Decisions>>> Network::run(std::span<const EncodedRecor
   }
   decoder_.forward(*pass, batch, memory);
   head_.forward(*pass, batch, memory.residual(), head_scratch);
-  TRY(pass->finish());
-  if (keeps) prefix_.succeed();
+  // Asked for at once, so that they come with the end of the pass; they count once it has succeeded.
   std::vector<float> logits(static_cast<std::size_t>(batch.options));
-  TRY(device_.download(std::as_writable_bytes(std::span(logits)), head_scratch.logits));
+  const Status downloaded = device_.download(std::as_writable_bytes(std::span(logits)), head_scratch.logits);
+  TRY(pass->finish());
+  TRY(downloaded);
+  if (keeps) prefix_.succeed();
   return decide(batch, logits);
 }
 

@@ -1,21 +1,12 @@
 #include "model/rope.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/check.h"
 
 namespace clef {
-
-std::vector<RopeAxis> rope_axes(const TextConfig& config) {
-  const std::int64_t pairs = config.rotary_dim / 2;
-  std::vector<RopeAxis> axes(static_cast<std::size_t>(pairs), RopeAxis::temporal);
-  for (std::int64_t i = 0; i < pairs; ++i) {
-    if (i % 3 == 1 && i < 3 * config.mrope_section[1]) axes[static_cast<std::size_t>(i)] = RopeAxis::height;
-    if (i % 3 == 2 && i < 3 * config.mrope_section[2]) axes[static_cast<std::size_t>(i)] = RopeAxis::width;
-  }
-  return axes;
-}
 
 std::vector<float> rope_frequencies(const TextConfig& config) {
   std::vector<float> frequencies;
@@ -39,21 +30,22 @@ void AngleTable::reach(std::int64_t position) {
   }
 }
 
-RopeTable::RopeTable(const TextConfig& config) : angles_(rope_frequencies(config)), axes_(rope_axes(config)) {}
-
-void RopeTable::append(const std::array<std::int32_t, 3>& position, std::vector<float>& cos, std::vector<float>& sin) {
-  angles_.reach(std::max({position[0], position[1], position[2]}));
-  if (position[0] == position[1] && position[0] == position[2]) {
-    const auto all_cos = angles_.cos(position[0]), all_sin = angles_.sin(position[0]);
-    cos.insert(cos.end(), all_cos.begin(), all_cos.end());
-    sin.insert(sin.end(), all_sin.begin(), all_sin.end());
-    return;
-  }
-  for (std::size_t i = 0; i < axes_.size(); ++i) {
-    const std::int32_t of_axis = position[static_cast<std::size_t>(axes_[i])];
-    cos.push_back(angles_.cos(of_axis)[i]);
-    sin.push_back(angles_.sin(of_axis)[i]);
-  }
+Status DeviceAngles::reach(std::int64_t position) {
+  if (cos_ && position < cos_.rows) return {};
+  constexpr std::uint64_t kFewest = 1024;
+  CHECK(position >= 0);
+  const auto positions =
+      static_cast<std::int64_t>(std::bit_ceil(std::max(kFewest, static_cast<std::uint64_t>(position) + 1)));
+  const auto pairs = static_cast<std::int64_t>(angles_.width());
+  angles_.reach(positions - 1);
+  cos_ = sin_ = {};
+  TRY(memory_.reset(2 * Arena::bytes_for(positions, pairs)));
+  const Tensor cos = memory_.take(positions, pairs), sin = memory_.take(positions, pairs);
+  TRY(device_.upload(cos, std::as_bytes(angles_.all_cos())));
+  TRY(device_.upload(sin, std::as_bytes(angles_.all_sin())));
+  cos_ = cos;
+  sin_ = sin;
+  return {};
 }
 
 }  // namespace clef

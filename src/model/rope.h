@@ -1,20 +1,17 @@
-// Rotary angles as the reference forms them: in float32, interleaved over three axes.
+// Rotary angles as the reference forms them, in float32.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "base/result.h"
+#include "model/arena.h"
 #include "model/config.h"
+#include "ops/device.h"
 
 namespace clef {
-
-enum class RopeAxis : std::uint8_t { temporal, height, width };
-
-// Which position turns pair i.      Source: Qwen3_5TextRotaryEmbedding.apply_interleaved_mrope.
-std::vector<RopeAxis> rope_axes(const TextConfig& config);
 
 // 1 / theta^(2i / rotary_dim) for each pair.
 std::vector<float> rope_frequencies(const TextConfig& config);
@@ -30,6 +27,8 @@ class AngleTable {
   void reach(std::int64_t position);
   std::span<const float> cos(std::int64_t position) const { return row(cos_, position); }  // [width]
   std::span<const float> sin(std::int64_t position) const { return row(sin_, position); }
+  std::span<const float> all_cos() const { return cos_; }  // [positions, width]
+  std::span<const float> all_sin() const { return sin_; }
 
  private:
   std::span<const float> row(const std::vector<float>& of, std::int64_t position) const {
@@ -38,17 +37,21 @@ class AngleTable {
   std::vector<float> frequencies_, cos_, sin_;
 };
 
-// The text layers' angles.
-class RopeTable {
+// The text layers' angles on a device, kept from batch to batch and made longer when a record is.
+class DeviceAngles {
  public:
-  explicit RopeTable(const TextConfig& config);
-  std::int64_t pairs() const { return static_cast<std::int64_t>(angles_.width()); }
-  // cos and sin for one token, [pairs] each, appended. position: temporal, height, width, none negative.
-  void append(const std::array<std::int32_t, 3>& position, std::vector<float>& cos, std::vector<float>& sin);
+  DeviceAngles(const TextConfig& config, Device& device)
+      : device_(device), angles_(rope_frequencies(config)), memory_(device) {}
+  // Positions up to this one, which is not negative, can be asked for. Errc::out_of_memory, and what the device says.
+  Status reach(std::int64_t position);
+  const Tensor& cos() const { return cos_; }  // [positions, pairs]
+  const Tensor& sin() const { return sin_; }
 
  private:
+  Device& device_;
   AngleTable angles_;
-  std::vector<RopeAxis> axes_;
+  Arena memory_;
+  Tensor cos_, sin_;
 };
 
 }  // namespace clef

@@ -23,7 +23,9 @@ void norm_rope(const Tensor& y, std::int64_t y_first, const Tensor& x, std::int6
   for (std::int64_t i = 0; i < pairs; ++i) {
     double& a = head[static_cast<std::size_t>(i)];
     double& b = head[static_cast<std::size_t>(i + pairs)];
-    const double cos = at(op.cos, token, i), sin = at(op.sin, token, i);
+    const auto axis = static_cast<std::int64_t>(rope_axis(i, op.height_pairs, op.width_pairs));
+    const std::int64_t position = int_at(op.positions, token, axis);
+    const double cos = at(op.cos, position, i), sin = at(op.sin, position, i);
     const double rotated = a * cos - b * sin;
     b = b * cos + a * sin;
     a = rotated;
@@ -39,7 +41,8 @@ bool valid(const QkNormRope& op) {
          is_activation(op.q.dtype) && is_matrix(op.k, tokens, op.k.cols, op.q.dtype) &&
          is_matrix(op.q_gate, tokens, 2 * op.q.cols, op.q.dtype) &&
          is_matrix(op.k_raw, tokens, op.k.cols, op.q.dtype) && op.cos.cols * 2 <= n &&
-         is_matrix(op.cos, tokens, op.cos.cols, DType::f32) && is_matrix(op.sin, tokens, op.cos.cols, DType::f32) &&
+         is_matrix(op.cos, op.cos.rows, op.cos.cols, DType::f32) &&
+         is_matrix(op.sin, op.cos.rows, op.cos.cols, DType::f32) && is_matrix(op.positions, tokens, 3, DType::i32) &&
          op.eps > 0;
 }
 

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <optional>
+
 #include "backend/cpu/cpu_device.h"
 #include "model/known_prefix.h"
 
@@ -39,14 +42,14 @@ std::vector<std::int32_t> numbers(Device& device, const Tensor& t) {
 TEST(Batch, LeavesOutTokensThatAreKnown) {
   const auto device = std::move(open_cpu_device({.num_threads = 1, .kernels = "plain"})).value();
   const ModelConfig config = config_of(8);
-  Packing packing(config);
+  Packing packing(config, *device);
   EncodedRecord first = record_of(5, 3), second = record_of(4, 2);
   first.input_ids = {7, 6, 1, 2, 3};
   second.input_ids = {7, 6, 4, 5};
   const EncodedRecord* records[] = {&first, &second};
   PrefixRows known;
   known.tokens = 2;
-  const auto batch = pack(records, config, packing, *device, &known);
+  const auto batch = pack(records, config, packing, &known);
   ASSERT_TRUE(batch) << batch.error().message;
   EXPECT_EQ(batch->tokens, 5);
   EXPECT_EQ(batch->all_tokens, 9);
@@ -59,22 +62,80 @@ TEST(Batch, LeavesOutTokensThatAreKnown) {
   EXPECT_EQ(numbers(*device, batch->question_spans), (Numbers{1, 1, 3, 1}));
   EXPECT_EQ(numbers(*device, batch->option_spans), (Numbers{1, 1, 2, 1, 3, 1, 4, 1}));
   EXPECT_EQ(numbers(*device, batch->last_token_spans), (Numbers{2, 1, 4, 1}));
-  // Angles are those of a token's place in its record.
-  std::vector<float> cos, sin;
-  for (const int place : {2, 3, 4, 2, 3}) packing.rope.append({place, place, place}, cos, sin);
-  ASSERT_EQ(batch->cos.rows, 5);
-  for (std::int64_t i = 0; i < batch->cos.rows * batch->cos.cols; ++i) {
-    ASSERT_EQ(batch->cos.row<const float>(0)[i], cos[static_cast<std::size_t>(i)]) << i;
+  // A token's position is its place in its record.
+  EXPECT_EQ(numbers(*device, batch->positions), (Numbers{2, 2, 2, 3, 3, 3, 4, 4, 4, 2, 2, 2, 3, 3, 3}));
+}
+
+TEST(Batch, TakesPositionsFromRecordsThatHaveThem) {
+  const auto device = std::move(open_cpu_device({.num_threads = 1, .kernels = "plain"})).value();
+  const ModelConfig config = config_of(8);
+  Packing packing(config, *device);
+  const EncodedRecord first = record_of(3, 1);
+  EncodedRecord second = record_of(3, 2);
+  second.positions = {{0, 0, 0}, {1, 5, 1030}, {6, 6, 6}};
+  const EncodedRecord* records[] = {&first, &second};
+  const auto batch = pack(records, config, packing);
+  ASSERT_TRUE(batch) << batch.error().message;
+  EXPECT_EQ(numbers(*device, batch->positions),
+            (std::vector<std::int32_t>{0, 0, 0, 1, 1, 1, 2, 2, 2, 0, 0, 0, 1, 5, 1030, 6, 6, 6}));
+  EXPECT_GT(batch->cos.rows, 1030);
+}
+
+// The memory of a batch's tables serves the next one, but not while the batch is there.
+TEST(Batch, LeavesItsMemoryToTheNext) {
+  const auto device = std::move(open_cpu_device({.num_threads = 1, .kernels = "plain"})).value();
+  const ModelConfig config = config_of(8);
+  Packing packing(config, *device);
+  const EncodedRecord record = record_of(5, 3), longer = record_of(9, 3);
+  const EncodedRecord *first[] = {&record}, *second[] = {&longer};
+  auto batch = pack(first, config, packing);
+  ASSERT_TRUE(batch) << batch.error().message;
+  const auto beside = pack(second, config, packing);
+  ASSERT_TRUE(beside) << beside.error().message;
+  EXPECT_NE(batch->tables, beside->tables);
+  EXPECT_EQ(numbers(*device, batch->cu_seqlens), (std::vector<std::int32_t>{0, 5}));
+  EXPECT_EQ(numbers(*device, beside->cu_seqlens), (std::vector<std::int32_t>{0, 9}));
+  batch = Error{Errc::internal, "gone"};
+  std::optional<Batch> last;
+  for (const EncodedRecord* const of : {&record, &longer}) {
+    last.reset();
+    auto next = pack({&of, 1}, config, packing);
+    ASSERT_TRUE(next) << next.error().message;
+    last = std::move(next).value();
+  }
+  EXPECT_EQ(numbers(*device, last->cu_seqlens), (std::vector<std::int32_t>{0, 9}));
+  EXPECT_EQ(numbers(*device, last->ids), (std::vector<std::int32_t>(9, 1)));
+}
+
+// The angles that a device keeps are the reference's, and stay so when longer records come.
+TEST(DeviceAngles, GrowAndStayTheSame) {
+  const auto device = std::move(open_cpu_device({.num_threads = 1, .kernels = "plain"})).value();
+  const ModelConfig config = config_of(8);
+  DeviceAngles angles(config.text, *device);
+  const std::vector<float> frequencies = rope_frequencies(config.text);
+  std::int64_t before = 0;
+  for (const std::int64_t position : {0, 700, 1024, 5000, 3}) {
+    ASSERT_TRUE(angles.reach(position));
+    EXPECT_GT(angles.cos().rows, position);
+    EXPECT_GE(angles.cos().rows, before);
+    before = angles.cos().rows;
+    for (std::int64_t p = 0; p < angles.cos().rows; p += 13) {
+      for (std::size_t i = 0; i < frequencies.size(); ++i) {
+        const float angle = static_cast<float>(p) * frequencies[i];
+        ASSERT_EQ(angles.cos().row<const float>(p)[i], static_cast<float>(std::cos(static_cast<double>(angle))));
+        ASSERT_EQ(angles.sin().row<const float>(p)[i], static_cast<float>(std::sin(static_cast<double>(angle))));
+      }
+    }
   }
 }
 
 TEST(Batch, KnowsTheRowsOfQuestionsAndOptions) {
   const auto device = std::move(open_cpu_device({.num_threads = 1, .kernels = "plain"})).value();
   const ModelConfig config = config_of(8);
-  Packing packing(config);
+  Packing packing(config, *device);
   const EncodedRecord first = record_of(5, 3), second = record_of(4, 0), third = record_of(3, 2);
   const EncodedRecord* records[] = {&first, &second, &third};
-  const auto batch = pack(records, config, packing, *device);
+  const auto batch = pack(records, config, packing);
   ASSERT_TRUE(batch) << batch.error().message;
   EXPECT_EQ(batch->tokens, 12);
   EXPECT_EQ(batch->precise.count(), 2 + 4 + 1);

@@ -251,8 +251,8 @@ TEST(CpuOps, LinearGelu) {
 TEST(CpuOps, QkNormRope) {
   check(
       [](TensorMaker& m) {
-        const Tensor q = m.empty(7, 4 * 256), k = m.empty(7, 2 * 256), cos = m.empty(7, 32), sin = m.empty(7, 32);
-        for (std::int64_t i = 0; i < 7 * 32; ++i) {
+        const Tensor q = m.empty(7, 4 * 256), k = m.empty(7, 2 * 256), cos = m.empty(9, 32), sin = m.empty(9, 32);
+        for (std::int64_t i = 0; i < 9 * 32; ++i) {
           cos.row<float>(0)[i] = std::cos(static_cast<float>(i));
           sin.row<float>(0)[i] = std::sin(static_cast<float>(i));
         }
@@ -264,6 +264,10 @@ TEST(CpuOps, QkNormRope) {
                                .k_gain = m.random(1, 256),
                                .cos = cos,
                                .sin = sin,
+                               .positions =
+                                   m.ints({0, 0, 0, 3, 4, 5, 8, 1, 2, 7, 7, 7, 2, 8, 0, 1, 1, 6, 5, 5, 5}, 3),
+                               .height_pairs = 11,
+                               .width_pairs = 10,
                                .eps = 1e-6F},
                     q,
                     {k}};

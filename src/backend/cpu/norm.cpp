@@ -34,12 +34,25 @@ void run(const LayerNorm& op, Context& context) {
 }
 
 void run(const QkNormRope& op, Context& context) {
-  const std::int64_t d = op.q_gain.cols;
+  const std::int64_t d = op.q_gain.cols, pairs = op.cos.cols;
   context.for_rows(op.q.rows, [&](std::int64_t first, std::int64_t count) {
+    std::vector<float> mixed(static_cast<std::size_t>(2 * pairs));  // a token's cosines and sines, of three positions
     for (std::int64_t t = first; t < first + count; ++t) {
+      const std::int32_t* positions = op.positions.row<const std::int32_t>(t);
       HeadNormRope head{};
-      head.cos = op.cos.row<const float>(t);
-      head.sin = op.sin.row<const float>(t);
+      head.cos = op.cos.row<const float>(positions[0]);
+      head.sin = op.sin.row<const float>(positions[0]);
+      if (positions[1] != positions[0] || positions[2] != positions[0]) {
+        float *cos = mixed.data(), *sin = cos + pairs;
+        for (std::int64_t i = 0; i < pairs; ++i) {
+          const std::int32_t position =
+              positions[static_cast<std::size_t>(rope_axis(i, op.height_pairs, op.width_pairs))];
+          cos[i] = op.cos.row<const float>(position)[i];
+          sin[i] = op.sin.row<const float>(position)[i];
+        }
+        head.cos = cos;
+        head.sin = sin;
+      }
       head.head_dim = d;
       head.pairs = op.cos.cols;
       head.eps = op.eps;

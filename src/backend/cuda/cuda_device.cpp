@@ -92,12 +92,23 @@ class CudaPass final : public Pass {
   cuda::Context& context_;
 };
 
-// Tables on their way to the device: copied to pinned memory, so that the caller need not wait.
+// Tables on their way to the device: copied to pinned memory, so that the caller need not wait. And pinned memory for
+// small results on their way back.
 class Staging {
  public:
   Staging(cudaStream_t stream, ThreadPool& pool) : stream_(stream), pool_(pool) {}
   ~Staging() {
-    if (memory_ != nullptr) cudaFreeHost(memory_);
+    for (std::byte* memory : {memory_, landing_}) {
+      if (memory != nullptr) cudaFreeHost(memory);
+    }
+  }
+  // None for so many.
+  Result<std::byte*> landing(std::size_t bytes) {
+    if (bytes > kLandingBytes) return nullptr;
+    if (landing_ == nullptr) {
+      TRY(to_status(cudaMallocHost(reinterpret_cast<void**>(&landing_), kLandingBytes), "pinned memory"));
+    }
+    return landing_;
   }
   Status send(void* to, std::span<const std::byte> bytes) {
     if (memory_ == nullptr) {
@@ -120,6 +131,7 @@ class Staging {
 
  private:
   static constexpr std::size_t kBytes = std::size_t{16} << 20, kSlice = std::size_t{512} << 10;
+  static constexpr std::size_t kLandingBytes = std::size_t{64} << 10;
   // An image's pixels are some megabytes, for which one thread takes a millisecond. The pool is woken once: that takes
   // a tenth of it.
   void pin(std::span<const std::byte> bytes) {
@@ -133,7 +145,7 @@ class Staging {
   }
   cudaStream_t stream_;
   ThreadPool& pool_;
-  std::byte* memory_ = nullptr;
+  std::byte *memory_ = nullptr, *landing_ = nullptr;
   std::size_t used_ = 0;
 };
 
@@ -220,11 +232,15 @@ class CudaDevice final : public Device {
     const std::size_t row = static_cast<std::size_t>(from.cols) * size_of(from.dtype);
     CHECK(bytes.size() == static_cast<std::size_t>(from.rows) * row);
     if (bytes.empty()) return {};
-    TRY(to_status(cudaMemcpy2DAsync(bytes.data(), row, from.address(),
+    // To memory that is not pinned a copy is made in steps that the host takes part in.
+    std::byte* const landing = TRY(staging_->landing(bytes.size()));
+    TRY(to_status(cudaMemcpy2DAsync(landing == nullptr ? bytes.data() : landing, row, from.address(),
                                     static_cast<std::size_t>(from.stride) * size_of(from.dtype), row,
                                     static_cast<std::size_t>(from.rows), cudaMemcpyDeviceToHost, stream_),
                   "download"));
-    return to_status(cudaStreamSynchronize(stream_), "download");
+    TRY(to_status(cudaStreamSynchronize(stream_), "download"));
+    if (landing != nullptr) std::memcpy(bytes.data(), landing, bytes.size());
+    return {};
   }
 
   std::unique_ptr<Pass> begin() override {

@@ -208,11 +208,29 @@ __global__ void __launch_bounds__(kThreads)
 
 constexpr int kHeldFeatures = 8;  // a lane: heads up to 256 wide
 
+// Where a token's cosines and sines are: of pair i in row position(i). Tables are written by no kernel.
+struct Angles {
+  Matrix<const float> cos, sin;
+  const int* positions;  // [rows, 3]
+  int height_pairs, width_pairs;
+
+  __device__ void of(std::int64_t token, int pair, float& to_cos, float& to_sin) const {
+    const int turn = pair % 3;  // as rope_axis()
+    const int axis = (turn == 1 && pair < 3 * height_pairs) || (turn == 2 && pair < 3 * width_pairs) ? turn : 0;
+    const std::int64_t position = __ldg(positions + 3 * token + axis);
+    to_cos = __ldg(cos.row(position) + pair);
+    to_sin = __ldg(sin.row(position) + pair);
+  }
+};
+
 template <typename T>
-__device__ void norm_rope_head(const T* from, const float* gain, const float* cos, const float* sin, int head_dim,
-                               int pairs, float eps, T* to) {
+__device__ void norm_rope_head(const T* from, const float* gain, const Angles& angles, std::int64_t token, int head_dim,
+                               float eps, T* to) {
   // Lane l holds features l, l + 32, ...: with 32 pairs, both features of a pair.
   const int lane = threadIdx.x % kWarp;
+  float c0, s0;
+  angles.of(token, lane, c0, s0);
+  wait_for_inputs();
   float held[kHeldFeatures];
   float sum = 0;
 #pragma unroll
@@ -227,11 +245,9 @@ __device__ void norm_rope_head(const T* from, const float* gain, const float* co
     const int c = lane + i * kWarp;
     held[i] = c < head_dim ? held[i] * scale * gain[c] : 0.0F;
   }
-  if (pairs == kWarp) {
-    const float c0 = cos[lane], s0 = sin[lane], first = held[0], second = held[1];
-    held[0] = first * c0 - second * s0;
-    held[1] = second * c0 + first * s0;
-  }
+  const float first = held[0], second = held[1];
+  held[0] = first * c0 - second * s0;
+  held[1] = second * c0 + first * s0;
 #pragma unroll
   for (int i = 0; i < kHeldFeatures; ++i) {
     const int c = lane + i * kWarp;
@@ -242,28 +258,32 @@ __device__ void norm_rope_head(const T* from, const float* gain, const float* co
 // The same of a head of 256 features, 32 pairs of them rotated. Lane l holds features 8 l to 8 l + 7, so that a pair's
 // are held by two lanes that are four apart.
 template <typename T>
-__device__ void norm_rope_whole_head(const T* from, const float* gain, const float* cos, const float* sin, float eps,
-                                     T* to) {
+__device__ void norm_rope_whole_head(const T* from, const float* gain, const Angles& angles, std::int64_t token,
+                                     float eps, T* to) {
   static_assert(kFeaturesPerLane == 8);
+  constexpr int kApart = kWarp / kFeaturesPerLane;
   const int lane = static_cast<int>(threadIdx.x) % kWarp, first = lane * kFeaturesPerLane;
-  float held[kFeaturesPerLane], gains[kFeaturesPerLane];
-  unpack8(load_bits(from + first), held);
+  float held[kFeaturesPerLane], gains[kFeaturesPerLane], cos[kFeaturesPerLane], sin[kFeaturesPerLane];
   unpack8(load_bits(gain + first), gains);
+  if (lane < 2 * kApart) {
+#pragma unroll
+    for (int i = 0; i < kFeaturesPerLane; ++i) angles.of(token, first % kWarp + i, cos[i], sin[i]);
+  }
+  wait_for_inputs();
+  unpack8(load_bits(from + first), held);
   float sum = 0;
 #pragma unroll
   for (const float x : held) sum += x * x;
   const float scale = 1.0F / sqrtf(warp_sum(sum) / static_cast<float>(kWarp * kFeaturesPerLane) + eps);
 #pragma unroll
   for (int i = 0; i < kFeaturesPerLane; ++i) held[i] = held[i] * scale * gains[i];
-  constexpr int kApart = kWarp / kFeaturesPerLane;
-  const int pair = first % kWarp;
   const bool is_first = lane < kApart;
 #pragma unroll
   for (int i = 0; i < kFeaturesPerLane; ++i) {
     const float other = __shfl_xor_sync(kAllLanes, held[i], kApart);
     if (lane >= 2 * kApart) continue;
-    const float turned = other * sin[pair + i];
-    held[i] = held[i] * cos[pair + i] + (is_first ? -turned : turned);
+    const float turned = other * sin[i];
+    held[i] = held[i] * cos[i] + (is_first ? -turned : turned);
   }
   Bits8<T> bits;
   pack8(held, bits);
@@ -273,24 +293,21 @@ __device__ void norm_rope_whole_head(const T* from, const float* gain, const flo
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     qk_norm_rope(Matrix<T> q, Matrix<T> k, Matrix<const T> q_gate, Matrix<const T> k_raw, const float* q_gain,
-                 const float* k_gain, Matrix<const float> cos, Matrix<const float> sin, int head_dim, float eps,
-                 bool in_words) {
+                 const float* k_gain, const Angles angles, int head_dim, float eps, bool in_words) {
   let_next_start();
-  wait_for_inputs();
   const std::int64_t q_heads = q.cols / head_dim, heads = q_heads + k.cols / head_dim;
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * (kThreads / kWarp) + threadIdx.x / kWarp;
   if (index >= q.rows * heads) return;
   const std::int64_t row = index / heads, head = index % heads;
-  const int pairs = static_cast<int>(cos.cols);
   const bool is_query = head < q_heads;
   const std::int64_t column = (is_query ? head : head - q_heads) * head_dim;
   const T* from = is_query ? q_gate.row(row) + 2 * column : k_raw.row(row) + column;
   T* to = is_query ? q.row(row) + column : k.row(row) + column;
   const float* gain = is_query ? q_gain : k_gain;
   if (in_words) {
-    norm_rope_whole_head(from, gain, cos.row(row), sin.row(row), eps, to);
+    norm_rope_whole_head(from, gain, angles, row, eps, to);
   } else {
-    norm_rope_head(from, gain, cos.row(row), sin.row(row), head_dim, pairs, eps, to);
+    norm_rope_head(from, gain, angles, row, head_dim, eps, to);
   }
 }
 
@@ -421,7 +438,10 @@ void run(const QkNormRope& op, Context& context) {
         Launch(blocks(heads, kThreads / kWarp), kThreads, 0, context.stream)
             .run(qk_norm_rope<T>, matrix<T>(op.q), matrix<T>(op.k), matrix<const T>(op.q_gate),
                  matrix<const T>(op.k_raw), matrix<const float>(op.q_gain).data, matrix<const float>(op.k_gain).data,
-                 matrix<const float>(op.cos), matrix<const float>(op.sin), static_cast<int>(d), op.eps, in_words(op)),
+                 Angles{matrix<const float>(op.cos), matrix<const float>(op.sin),
+                        reinterpret_cast<const int*>(op.positions.address()),
+                        static_cast<int>(op.height_pairs), static_cast<int>(op.width_pairs)},
+                 static_cast<int>(d), op.eps, in_words(op)),
         "qk_norm_rope");
   });
 }
