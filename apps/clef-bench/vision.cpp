@@ -28,9 +28,8 @@ Status run(const Settings& settings, const std::string& model, const std::vector
     const EncodedRecord* records[] = {&record};
     const std::int64_t first_tokens[] = {0};
     DeviceTables tables(*device);
-    AngleTable angles(vision_frequencies(config));
-    VisionLists lists;
-    const VisionBatch batch = TRY(pack_vision(records, first_tokens, config, angles, lists, tables));
+    VisionPacking packing(config, *device);
+    const VisionBatch batch = TRY(pack_vision(records, first_tokens, config, packing, tables));
     Arena arena(*device);
     TRY(arena.reset(VisionScratch::bytes(config, patches, device->activation_dtype())));
     const VisionScratch scratch = VisionScratch::take(config, patches, device->activation_dtype(), arena);

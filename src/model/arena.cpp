@@ -1,6 +1,7 @@
 #include "model/arena.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace clef {
 
@@ -36,9 +37,13 @@ Tensor Arena::take(std::int64_t rows, std::int64_t cols, DType dtype) {
   return tensor;
 }
 
-void DeviceTables::start() {
+Status DeviceTables::start(std::size_t together) {
   buffers_.clear();
   waiting_.clear();
+  if (shared_ != nullptr && shared_->bytes() >= together) return {};
+  shared_.reset();  // before the new one: both may not fit
+  shared_ = TRY(device_.allocate(std::bit_ceil(together)));
+  return {};
 }
 
 Result<Tensor> DeviceTables::make(std::int64_t rows, std::int64_t cols, DType dtype) {
@@ -49,14 +54,12 @@ Result<Tensor> DeviceTables::make(std::int64_t rows, std::int64_t cols, DType dt
 }
 
 Result<Tensor> DeviceTables::put(std::span<const std::byte> bytes, std::int64_t rows, std::int64_t cols, DType dtype) {
-  constexpr std::size_t kShared = std::size_t{2} << 20, kLargest = kShared / 4;
-  const std::size_t first = (waiting_.size() + kAlignment - 1) / kAlignment * kAlignment;
-  if (travel_ == Travel::at_once || bytes.size() > kLargest || first + bytes.size() > kShared) {
+  const std::size_t first = aligned(waiting_.size());
+  if (shared_ == nullptr || first + bytes.size() > shared_->bytes()) {
     const Tensor tensor = TRY(make(rows, cols, dtype));
     TRY(device_.upload(tensor, bytes));
     return tensor;
   }
-  if (shared_ == nullptr) shared_ = TRY(device_.allocate(kShared));
   waiting_.resize(first);
   waiting_.insert(waiting_.end(), bytes.begin(), bytes.end());
   return Tensor{.buffer = shared_.get(),

@@ -36,10 +36,10 @@ class Arena {
 // A device's copy of small host tables; owns its memory.
 class DeviceTables {
  public:
-  enum class Travel { at_once, together };  // together: small tables wait for finish()
-  explicit DeviceTables(Device& device, Travel travel = Travel::at_once) : device_(device), travel_(travel) {}
-  // What was made before is gone; its memory may serve again. Nothing may be at work with it.
-  void start();
+  explicit DeviceTables(Device& device) : device_(device) {}
+  // What was made before is gone; its memory may serve again. Nothing may be at work with it. Tables of so many bytes
+  // in all, each in whole Arena::bytes_for(), wait for finish() and travel together; what goes beyond, at once.
+  Status start(std::size_t together);
   Result<Tensor> floats(std::span<const float> values, std::int64_t cols);  // [values / cols, cols]
   Result<Tensor> ints(std::span<const std::int32_t> values, std::int64_t cols);
   // One under the other.
@@ -50,9 +50,8 @@ class DeviceTables {
   Result<Tensor> make(std::int64_t rows, std::int64_t cols, DType dtype);
   Result<Tensor> put(std::span<const std::byte> bytes, std::int64_t rows, std::int64_t cols, DType dtype);
   Device& device_;
-  Travel travel_;
   std::vector<std::unique_ptr<Buffer>> buffers_;
-  std::unique_ptr<Buffer> shared_;  // of the small tables
+  std::unique_ptr<Buffer> shared_;  // of the tables that travel together
   std::vector<std::byte> waiting_;
 };
 

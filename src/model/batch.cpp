@@ -13,6 +13,16 @@ struct Lists {
   std::vector<std::int32_t> ids, positions, precise_rows, precise_places, cu_seqlens{0}, question_spans, option_spans,
       last_token_spans;
   std::vector<std::int32_t> cu_questions{0}, cu_record_options{0}, cu_options{0}, question_of_option, question_types;
+
+  std::size_t bytes() const {
+    std::size_t sum = 0;
+    for (const auto* list :
+         {&ids, &positions, &precise_rows, &precise_places, &cu_seqlens, &question_spans, &option_spans,
+          &last_token_spans, &cu_questions, &cu_record_options, &cu_options, &question_of_option, &question_types}) {
+      sum += Arena::bytes_for(1, static_cast<std::int64_t>(list->size()), DType::i32);
+    }
+    return sum;
+  }
 };
 
 std::int32_t i32(std::int64_t value) { return static_cast<std::int32_t>(value); }
@@ -105,11 +115,11 @@ Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelCon
   batch.cos = packing.angles.cos();
   batch.sin = packing.angles.sin();
   if (packing.tables == nullptr || packing.tables.use_count() > 1) {
-    packing.tables = std::make_shared<DeviceTables>(packing.device, DeviceTables::Travel::together);
+    packing.tables = std::make_shared<DeviceTables>(packing.device);
   }
   batch.tables = packing.tables;
   DeviceTables& tables = *batch.tables;
-  tables.start();
+  TRY(tables.start(lists.bytes()));
   const auto row = [&](const std::vector<std::int32_t>& list) { return tables.ints(list, size(list)); };
   batch.ids = TRY(row(lists.ids));
   batch.cu_seqlens = TRY(row(lists.cu_seqlens));
@@ -124,9 +134,7 @@ Result<Batch> pack(std::span<const EncodedRecord* const> records, const ModelCon
   batch.cu_options = TRY(row(lists.cu_options));
   batch.question_of_option = TRY(row(lists.question_of_option));
   batch.question_types = TRY(row(lists.question_types));
-  if (model.vision)
-    batch.vision =
-        TRY(pack_vision(records, first_tokens, *model.vision, packing.vision_angles, packing.vision_lists, tables));
+  if (model.vision) batch.vision = TRY(pack_vision(records, first_tokens, *model.vision, *packing.vision, tables));
   TRY(tables.finish());
   return batch;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -50,14 +51,12 @@ struct Batch {
 
 // What packing keeps from batch to batch: angles, and memory for lists.
 struct Packing {
-  Packing(const ModelConfig& config, Device& device_)
-      : device(device_),
-        angles(config.text, device_),
-        vision_angles(config.vision ? vision_frequencies(*config.vision) : std::vector<float>{}) {}
+  Packing(const ModelConfig& config, Device& device_) : device(device_), angles(config.text, device_) {
+    if (config.vision) vision.emplace(*config.vision, device_);
+  }
   Device& device;
   DeviceAngles angles;
-  AngleTable vision_angles;
-  VisionLists vision_lists;
+  std::optional<VisionPacking> vision;   // of a model with a tower
   std::shared_ptr<DeviceTables> tables;  // of the last batch: memory for the next one's when that batch is gone
 };
 

@@ -5,7 +5,12 @@
 namespace clef {
 
 Network::Network(const ModelFile& file, Device& device)
-    : config_(file.config), device_(device), loader_(device), packing_(file.config, device), arena_(device), prefix_(device) {}
+    : config_(file.config),
+      device_(device),
+      loader_(device),
+      packing_(file.config, device),
+      arena_(device),
+      prefix_(device) {}
 
 Result<std::unique_ptr<Network>> Network::load(const ModelFile& file, Device& device, bool has_token_table) {
   std::unique_ptr<Network> network(new Network(file, device));

@@ -62,35 +62,55 @@ void append_patch(VisionLists& lists, std::int64_t side, const AngleTable& angle
   }
 }
 
-void append(VisionLists& lists, const VisionConfig& config, const EncodedMedia& media, std::int64_t first_token,
-            AngleTable& angles) {
+void append_grid(VisionLists& lists, const VisionConfig& config, const std::array<std::int64_t, 3>& grid,
+                 AngleTable& angles) {
   const std::int64_t merge = config.spatial_merge_size;
-  CHECK(media.grid_h % merge == 0 && media.grid_w % merge == 0);
-  const std::int64_t patches = media.grid_t * media.grid_h * media.grid_w;
-  CHECK(static_cast<std::int64_t>(media.patches.size()) == patches * config.patch_width());
-  lists.levels.emplace_back(media.patches);
+  const auto [times, height, width] = grid;
   const auto side =
       static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(config.num_position_embeddings))));
-  angles.reach(std::max(media.grid_h, media.grid_w) - 1);
-  const auto rows = interpolations(media.grid_h, side), columns = interpolations(media.grid_w, side);
-  for (std::int64_t t = 0; t < media.grid_t; ++t) {
-    for (std::int64_t r = 0; r < media.grid_h; r += merge) {
-      for (std::int64_t c = 0; c < media.grid_w; c += merge) {
+  angles.reach(std::max(height, width) - 1);
+  const auto rows = interpolations(height, side), columns = interpolations(width, side);
+  for (std::int64_t t = 0; t < times; ++t) {
+    for (std::int64_t r = 0; r < height; r += merge) {
+      for (std::int64_t c = 0; c < width; c += merge) {
         for (std::int64_t i = 0; i < merge * merge; ++i) {
           append_patch(lists, side, angles, rows, r + i / merge, columns, c + i % merge);
         }
       }
     }
-    lists.cu_segments.push_back(lists.cu_segments.back() + static_cast<std::int32_t>(media.grid_h * media.grid_w));
+    lists.cu_segments.push_back(lists.cu_segments.back() + static_cast<std::int32_t>(height * width));
   }
+}
+
+// Of these grids, which are the packing's afterwards.
+Status lay_out(std::vector<std::array<std::int64_t, 3>> grids, const VisionConfig& config, VisionPacking& packing) {
+  packing.layout = nullptr;  // before the new one: both may not fit
+  const auto layout = std::make_shared<VisionLayout>(packing.device);
+  for (const auto& [times, height, width] : grids) layout->patches += times * height * width;
+  VisionLists& lists = packing.lists;
+  lists.start(static_cast<std::size_t>(layout->patches), packing.angles.width());
+  for (const auto& grid : grids) append_grid(lists, config, grid, packing.angles);
+  layout->grids = std::move(grids);
+  DeviceTables& tables = layout->tables;
+  layout->position_taps = TRY(tables.ints(lists.taps, kTaps));
+  layout->position_weights = TRY(tables.floats(lists.weights, kTaps));
+  const std::int64_t pairs = config.hidden_size / config.num_heads / 2;
+  layout->cos = TRY(tables.floats(lists.cos, pairs));
+  layout->sin = TRY(tables.floats(lists.sin, pairs));
+  layout->cu_segments = TRY(tables.ints(lists.cu_segments, static_cast<std::int64_t>(lists.cu_segments.size())));
+  packing.layout = layout;
+  return {};
+}
+
+// The tokens whose rows the tower makes, of the batch.
+void append_token_rows(std::vector<std::int32_t>& rows, const EncodedMedia& media, std::int64_t first_token,
+                       std::int64_t merged) {
   std::int64_t tokens = 0;
   for (const Span& span : media.token_spans) {
     tokens += span.count;
-    for (std::int64_t t = span.first; t < span.end(); ++t) {
-      lists.token_rows.push_back(static_cast<std::int32_t>(first_token + t));
-    }
+    for (std::int64_t t = span.first; t < span.end(); ++t) rows.push_back(static_cast<std::int32_t>(first_token + t));
   }
-  CHECK(tokens * merge * merge == patches, "{} tokens for {} patches", tokens, patches);
+  CHECK(tokens == merged, "{} tokens for {} merged patches", tokens, merged);
 }
 
 template <typename Take>
@@ -111,9 +131,7 @@ LayerNorm layer_norm(const Tensor& y, const Tensor& x, const DeviceNorm& norm) {
 }  // namespace
 
 void VisionLists::start(std::size_t count, std::size_t angles) {
-  levels.clear();
   cu_segments.assign(1, 0);
-  token_rows.clear();
   taps.resize(kTaps * count);
   weights.resize(kTaps * count);
   cos.resize(2 * angles * count);
@@ -133,29 +151,34 @@ std::vector<float> vision_frequencies(const VisionConfig& config) {
 
 Result<VisionBatch> pack_vision(std::span<const EncodedRecord* const> records,
                                 std::span<const std::int64_t> first_tokens, const VisionConfig& config,
-                                AngleTable& angles, VisionLists& lists, DeviceTables& tables) {
-  std::size_t patches = 0;
-  for (const EncodedRecord* record : records) {
-    for (const EncodedMedia& media : record->media) {
-      patches += static_cast<std::size_t>(media.grid_t * media.grid_h * media.grid_w);
+                                VisionPacking& packing, DeviceTables& tables) {
+  const std::int64_t merge = config.spatial_merge_size;
+  std::vector<std::array<std::int64_t, 3>> grids;
+  std::vector<std::span<const std::uint8_t>> levels;
+  std::vector<std::int32_t> token_rows;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    for (const EncodedMedia& media : records[i]->media) {
+      CHECK(media.grid_h % merge == 0 && media.grid_w % merge == 0);
+      const std::int64_t patches = media.grid_t * media.grid_h * media.grid_w;
+      CHECK(static_cast<std::int64_t>(media.patches.size()) == patches * config.patch_width());
+      grids.push_back({media.grid_t, media.grid_h, media.grid_w});
+      levels.emplace_back(media.patches);
+      append_token_rows(token_rows, media, first_tokens[i], patches / (merge * merge));
     }
   }
-  lists.start(patches, angles.width());
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    for (const EncodedMedia& media : records[i]->media) append(lists, config, media, first_tokens[i], angles);
-  }
   VisionBatch batch;
-  batch.patches = lists.cu_segments.back();
-  batch.merged = static_cast<std::int64_t>(lists.token_rows.size());
-  if (batch.patches == 0) return batch;
-  batch.levels = TRY(tables.levels(lists.levels, config.patch_width()));
-  batch.position_taps = TRY(tables.ints(lists.taps, 4));
-  batch.position_weights = TRY(tables.floats(lists.weights, 4));
-  const std::int64_t pairs = config.hidden_size / config.num_heads / 2;
-  batch.cos = TRY(tables.floats(lists.cos, pairs));
-  batch.sin = TRY(tables.floats(lists.sin, pairs));
-  batch.cu_segments = TRY(tables.ints(lists.cu_segments, static_cast<std::int64_t>(lists.cu_segments.size())));
-  batch.token_rows = TRY(tables.ints(lists.token_rows, batch.merged));
+  if (grids.empty()) return batch;
+  batch.levels = TRY(tables.levels(levels, config.patch_width()));
+  if (packing.layout == nullptr || packing.layout->grids != grids) TRY(lay_out(std::move(grids), config, packing));
+  batch.layout = packing.layout;
+  batch.patches = batch.layout->patches;
+  batch.merged = static_cast<std::int64_t>(token_rows.size());
+  batch.position_taps = batch.layout->position_taps;
+  batch.position_weights = batch.layout->position_weights;
+  batch.cos = batch.layout->cos;
+  batch.sin = batch.layout->sin;
+  batch.cu_segments = batch.layout->cu_segments;
+  batch.token_rows = TRY(tables.ints(token_rows, batch.merged));
   return batch;
 }
 

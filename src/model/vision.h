@@ -1,6 +1,8 @@
 // The vision tower: patches to rows that replace pad embeddings.      Source: Qwen3_5VisionModel.forward.
 #pragma once
 
+#include <array>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -15,6 +17,15 @@
 
 namespace clef {
 
+// How a batch's patches lie: it follows from the grids of its images and videos alone.
+struct VisionLayout {
+  explicit VisionLayout(Device& device) : tables(device) {}
+  std::vector<std::array<std::int64_t, 3>> grids;                 // of each: time, height, width
+  std::int64_t patches = 0;                                       // in all
+  Tensor position_taps, position_weights, cos, sin, cu_segments;  // as VisionBatch's
+  DeviceTables tables;                                            // owns the above
+};
+
 // All images and videos of a batch, packed.
 struct VisionBatch {
   std::int64_t patches = 0, merged = 0;  // merged: rows that leave the tower, a quarter of the patches
@@ -24,25 +35,36 @@ struct VisionBatch {
   Tensor cos, sin;                       // [patches, head_dim / 2]  f32
   Tensor cu_segments;                    // [1, segments + 1]  i32: an image is one segment, a video one for each slice
   Tensor token_rows;                     // [1, merged]  i32: the batch's token that each merged row replaces
-};
 
-// A batch's tables on the host, in the making. Who packs again and again keeps it, and with it the memory, whose pages
-// would cost more than what is written there.
-struct VisionLists {
-  void start(std::size_t count, std::size_t angles);        // of patches in all, and of a row or column of them
-  std::vector<std::span<const std::uint8_t>> levels;        // of each image or video
-  std::vector<std::int32_t> cu_segments, token_rows, taps;  // as VisionBatch's
-  std::vector<float> weights, cos, sin;
-  std::size_t patches = 0;  // that are there
+  std::shared_ptr<const VisionLayout> layout;
 };
 
 // Of an axis of patches: half of a head's pairs turn with the row, half with the column.
 std::vector<float> vision_frequencies(const VisionConfig& config);
 
-// `first_tokens[i]` is the batch's first token of records[i]; `angles` are of vision_frequencies().
+// A layout on the host, in the making. Who packs again and again keeps it, and with it the memory, whose pages would
+// cost more than what is written there.
+struct VisionLists {
+  void start(std::size_t count, std::size_t angles);  // of patches in all, and of a row or column of them
+  std::vector<std::int32_t> cu_segments, taps;        // as VisionBatch's
+  std::vector<float> weights, cos, sin;
+  std::size_t patches = 0;  // that are there
+};
+
+// What packing keeps from batch to batch: the last layout, since images of one size often follow each other.
+struct VisionPacking {
+  VisionPacking(const VisionConfig& config, Device& device_) : device(device_), angles(vision_frequencies(config)) {}
+  Device& device;
+  AngleTable angles;
+  VisionLists lists;
+  std::shared_ptr<const VisionLayout> layout;
+};
+
+// `first_tokens[i]` is the batch's first token of records[i]. What lies on the device of it is `tables`' and the
+// layout's.
 Result<VisionBatch> pack_vision(std::span<const EncodedRecord* const> records,
                                 std::span<const std::int64_t> first_tokens, const VisionConfig& config,
-                                AngleTable& angles, VisionLists& lists, DeviceTables& tables);
+                                VisionPacking& packing, DeviceTables& tables);
 
 struct VisionScratch {
   Tensor x;                 // [patches, width]  f32, as `out`; the others are of the type asked for

@@ -241,18 +241,19 @@ void add_norms(std::vector<OpCase>& cases) {
                    }});
   for (const std::int64_t n : {256, 128}) {
     cases.push_back({"qk_norm_rope of heads of " + std::to_string(n), [n](OpMaker& m) -> Op {
-                       return QkNormRope{.q = m.empty_activation(7, 4 * n),
-                                         .k = m.empty_activation(7, 2 * n),
-                                         .q_gate = m.random_activation(7, 8 * n),
-                                         .k_raw = m.random_activation(7, 2 * n),
-                                         .q_gain = m.random(1, n),
-                                         .k_gain = m.random(1, n),
-                                         .cos = angles(m, 9, 32, false),
-                                         .sin = angles(m, 9, 32, true),
-                                         .positions = m.ints({0, 0, 0, 3, 4, 5, 8, 1, 2, 7, 7, 7, 2, 8, 0, 1, 1, 6, 5, 5, 5}, 3),
-                                         .height_pairs = 11,
-                                         .width_pairs = 10,
-                                         .eps = 1e-6F};
+                       return QkNormRope{
+                           .q = m.empty_activation(7, 4 * n),
+                           .k = m.empty_activation(7, 2 * n),
+                           .q_gate = m.random_activation(7, 8 * n),
+                           .k_raw = m.random_activation(7, 2 * n),
+                           .q_gain = m.random(1, n),
+                           .k_gain = m.random(1, n),
+                           .cos = angles(m, 9, 32, false),
+                           .sin = angles(m, 9, 32, true),
+                           .positions = m.ints({0, 0, 0, 3, 4, 5, 8, 1, 2, 7, 7, 7, 2, 8, 0, 1, 1, 6, 5, 5, 5}, 3),
+                           .height_pairs = 11,
+                           .width_pairs = 10,
+                           .eps = 1e-6F};
                      }});
   }
   for (const std::int64_t pairs : {36, 6}) {

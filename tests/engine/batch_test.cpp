@@ -146,5 +146,52 @@ TEST(Batch, KnowsTheRowsOfQuestionsAndOptions) {
   EXPECT_EQ(numbers(*device, batch->last_token_spans).front(), 4);
 }
 
+EncodedRecord record_with_image(std::int64_t height, std::int64_t width, const VisionConfig& vision) {
+  const std::int64_t tokens = height * width / 4;
+  EncodedRecord record = record_of(3 + tokens, 2 + tokens);
+  record.media.push_back(
+      {.grid_h = height,
+       .grid_w = width,
+       .token_spans = {{.first = 1, .count = tokens}},
+       .patches = std::vector<std::uint8_t>(static_cast<std::size_t>(height * width * vision.patch_width()), 7)});
+  return record;
+}
+
+// Images of the same size have one layout, which a batch keeps while it is there.
+TEST(Batch, KeepsTheLayoutOfImages) {
+  const auto device = std::move(open_cpu_device({.num_threads = 1, .kernels = "plain"})).value();
+  ModelConfig config = config_of(8);
+  config.vision = VisionConfig{.hidden_size = 16,
+                               .num_heads = 2,
+                               .in_channels = 1,
+                               .patch_size = 2,
+                               .temporal_patch_size = 1,
+                               .spatial_merge_size = 2,
+                               .num_position_embeddings = 16,
+                               .image_processor = {},
+                               .video_processor = {}};
+  Packing packing(config, *device);
+  const EncodedRecord small = record_with_image(2, 4, *config.vision), text = record_of(5, 3),
+                      large = record_with_image(4, 4, *config.vision);
+  const auto pack_all = [&](std::vector<const EncodedRecord*> records) {
+    auto batch = pack(records, config, packing);
+    EXPECT_TRUE(batch) << batch.error().message;
+    return std::move(batch).value();
+  };
+  const Batch first = pack_all({&small}), between = pack_all({&text}), again = pack_all({&text, &small});
+  EXPECT_EQ(between.vision.patches, 0);
+  EXPECT_EQ(again.vision.layout, first.vision.layout);
+  EXPECT_EQ(again.vision.patches, 8);
+  EXPECT_EQ(numbers(*device, first.vision.token_rows), (std::vector<std::int32_t>{1, 2}));
+  EXPECT_EQ(numbers(*device, again.vision.token_rows), (std::vector<std::int32_t>{6, 7}));
+  const Batch other = pack_all({&large});
+  EXPECT_NE(other.vision.layout, first.vision.layout);
+  EXPECT_EQ(other.vision.patches, 16);
+  EXPECT_EQ(numbers(*device, first.vision.cu_segments), (std::vector<std::int32_t>{0, 8})) << "is still there";
+  const Batch two = pack_all({&large, &small});
+  EXPECT_EQ(numbers(*device, two.vision.cu_segments), (std::vector<std::int32_t>{0, 16, 24}));
+  EXPECT_NE(pack_all({&small, &large}).vision.layout, two.vision.layout) << "in another order";
+}
+
 }  // namespace
 }  // namespace clef

@@ -264,8 +264,7 @@ TEST(CpuOps, QkNormRope) {
                                .k_gain = m.random(1, 256),
                                .cos = cos,
                                .sin = sin,
-                               .positions =
-                                   m.ints({0, 0, 0, 3, 4, 5, 8, 1, 2, 7, 7, 7, 2, 8, 0, 1, 1, 6, 5, 5, 5}, 3),
+                               .positions = m.ints({0, 0, 0, 3, 4, 5, 8, 1, 2, 7, 7, 7, 2, 8, 0, 1, 1, 6, 5, 5, 5}, 3),
                                .height_pairs = 11,
                                .width_pairs = 10,
                                .eps = 1e-6F},

@@ -439,8 +439,8 @@ void run(const QkNormRope& op, Context& context) {
             .run(qk_norm_rope<T>, matrix<T>(op.q), matrix<T>(op.k), matrix<const T>(op.q_gate),
                  matrix<const T>(op.k_raw), matrix<const float>(op.q_gain).data, matrix<const float>(op.k_gain).data,
                  Angles{matrix<const float>(op.cos), matrix<const float>(op.sin),
-                        reinterpret_cast<const int*>(op.positions.address()),
-                        static_cast<int>(op.height_pairs), static_cast<int>(op.width_pairs)},
+                        reinterpret_cast<const int*>(op.positions.address()), static_cast<int>(op.height_pairs),
+                        static_cast<int>(op.width_pairs)},
                  static_cast<int>(d), op.eps, in_words(op)),
         "qk_norm_rope");
   });

@@ -84,7 +84,9 @@ double cycles(std::int64_t rows, std::int64_t columns, std::int64_t gate_columns
   constexpr double kTileCycles = 1050, kElementCycles = 0.0586, kPairElementCycles = 0.357;
   constexpr double kGeluElementCycles = 0.3;                            // of those that a warpgroup has
   constexpr double kTurnedCycles = 0.0568, kTurnedPairCycles = 0.0777;  // more for each element
-  constexpr double kHandoverCycles = 12760, kStartCycles = 3290, kClusterStartCycles = 1210;
+  // Turned tiles, of few rows: one after another, as a model's products are, they lose more by it than alone.
+  const double handover = tile.turned ? 26000 : 12760;
+  constexpr double kStartCycles = 3290, kClusterStartCycles = 1210;
   constexpr std::int64_t kMostRowsWithPower = 1024;
   constexpr double kReadPower = 8.4;  // for each row that is read for an element
   constexpr double kPartOfLine = 1.025;
@@ -107,7 +109,7 @@ double cycles(std::int64_t rows, std::int64_t columns, std::int64_t gate_columns
   const double rounds = static_cast<double>(div_up(clusters, at_once));
   double all = rounds * (steps * step + end);
   if (tile.shares && clusters % at_once != 0) {
-    all = static_cast<double>(clusters) / static_cast<double>(at_once) * steps * step + rounds * end + kHandoverCycles;
+    all = static_cast<double>(clusters) / static_cast<double>(at_once) * steps * step + rounds * end + handover;
   }
   // Many rows keep the card at the limit of its power, where what is read from the second-level cache costs clock rate:
   // a fit to whole requests of 4,510 and 16,347 tokens with one tile each. So do outputs that begin or end inside a
