@@ -29,7 +29,7 @@ struct Batch {
   Tensor ids;         // [1, tokens]       i32
   Tensor cu_seqlens;  // [1, records + 1]  i32, of all tokens
   Tensor positions;   // [tokens, 3]  i32: time, height, width, each in its record
-  Tensor cos, sin;    // [positions, rotary pairs]  f32, of every position up to some
+  Tensor cos, sin;  // [positions, rotary pairs]  f32, of every position up to some; the packing's, until it packs again
 
   PreciseRows precise;  // the tokens of questions and options
 
