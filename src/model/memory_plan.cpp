@@ -75,7 +75,7 @@ std::size_t picture_bytes(const ModelConfig& config, const Device& device, std::
   // In f32, as a record is run again whose values left the range of f16.
   const std::size_t tower =
       DecoderMemory::residual_bytes(config.text, tokens) + VisionScratch::bytes(vision, patches, DType::f32);
-  // Levels, four rows of the position table with their weights, cosines and sines: VisionBatch.
+  // Levels, four rows of the position table with their weights, cosines and sines: VisionBatch, VisionLayout.
   const auto row = static_cast<std::size_t>(vision.patch_width()) + 4 * (sizeof(std::int32_t) + sizeof(float)) +
                    static_cast<std::size_t>(vision.hidden_size / vision.num_heads) * sizeof(float);
   return static_cast<std::size_t>(patches) * row + (tower > text ? tower - text : 0);

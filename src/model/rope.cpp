@@ -31,9 +31,9 @@ void AngleTable::reach(std::int64_t position) {
 }
 
 Status DeviceAngles::reach(std::int64_t position) {
+  CHECK(position >= 0);
   if (cos_ && position < cos_.rows) return {};
   constexpr std::uint64_t kFewest = 1024;
-  CHECK(position >= 0);
   const auto positions =
       static_cast<std::int64_t>(std::bit_ceil(std::max(kFewest, static_cast<std::uint64_t>(position) + 1)));
   const auto pairs = static_cast<std::int64_t>(angles_.width());

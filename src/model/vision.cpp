@@ -173,11 +173,6 @@ Result<VisionBatch> pack_vision(std::span<const EncodedRecord* const> records,
   batch.layout = packing.layout;
   batch.patches = batch.layout->patches;
   batch.merged = static_cast<std::int64_t>(token_rows.size());
-  batch.position_taps = batch.layout->position_taps;
-  batch.position_weights = batch.layout->position_weights;
-  batch.cos = batch.layout->cos;
-  batch.sin = batch.layout->sin;
-  batch.cu_segments = batch.layout->cu_segments;
   batch.token_rows = TRY(tables.ints(token_rows, batch.merged));
   return batch;
 }
@@ -222,22 +217,23 @@ Result<VisionTower> VisionTower::load(const VisionWeights& weights, const Vision
 }
 
 void VisionTower::forward(Pass& pass, const VisionBatch& batch, const VisionScratch& s) const {
+  const VisionLayout& layout = *batch.layout;
   const std::int64_t width = s.x.cols;
   const Tensor q = s.qkv.col_range(0, width), k = s.qkv.col_range(width, width), v = s.qkv.col_range(2 * width, width);
   pass.run(PatchEmbed{.y = s.x, .levels = batch.levels, .w = patch_embed_.weight, .bias = patch_embed_.bias});
   pass.mark("vision", "patch_embed", s.x);
   pass.run(
-      AddInterpolated{.y = s.x, .table = pos_embed_, .taps = batch.position_taps, .weights = batch.position_weights});
+      AddInterpolated{.y = s.x, .table = pos_embed_, .taps = layout.position_taps, .weights = layout.position_weights});
   for (const Block& block : blocks_) {
     pass.run(layer_norm(s.normed, s.x, block.norm1));
     pass.run(Linear{.y = s.qkv, .x = s.normed, .w = block.qkv.weight, .bias = block.qkv.bias});
-    pass.run(Rope{.x = s.qkv.col_range(0, 2 * width), .cos = batch.cos, .sin = batch.sin});  // queries and keys
+    pass.run(Rope{.x = s.qkv.col_range(0, 2 * width), .cos = layout.cos, .sin = layout.sin});  // queries and keys
     pass.run(CrossAttention{.y = s.attended,
                             .q = q,
                             .k = k,
                             .v = v,
-                            .cu_queries = batch.cu_segments,
-                            .cu_keys = batch.cu_segments,
+                            .cu_queries = layout.cu_segments,
+                            .cu_keys = layout.cu_segments,
                             .head_dim = head_dim_});
     pass.run(LinearAdd{.y = s.x, .x = s.attended, .w = block.proj.weight, .bias = block.proj.bias});
     pass.run(layer_norm(s.normed, s.x, block.norm2));

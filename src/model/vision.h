@@ -20,23 +20,21 @@ namespace clef {
 // How a batch's patches lie: it follows from the grids of its images and videos alone.
 struct VisionLayout {
   explicit VisionLayout(Device& device) : tables(device) {}
-  std::vector<std::array<std::int64_t, 3>> grids;                 // of each: time, height, width
-  std::int64_t patches = 0;                                       // in all
-  Tensor position_taps, position_weights, cos, sin, cu_segments;  // as VisionBatch's
-  DeviceTables tables;                                            // owns the above
+  std::vector<std::array<std::int64_t, 3>> grids;  // of each, in patches: time, height, width
+  std::int64_t patches = 0;                        // in all
+  Tensor position_taps;                            // [patches, 4]  i32: rows of the position table
+  Tensor position_weights;                         // [patches, 4]  f32
+  Tensor cos, sin;                                 // [patches, head_dim / 2]  f32
+  Tensor cu_segments;   // [1, segments + 1]  i32: an image is one segment, a video one for each slice
+  DeviceTables tables;  // owns the above
 };
 
 // All images and videos of a batch, packed.
 struct VisionBatch {
-  std::int64_t patches = 0, merged = 0;  // merged: rows that leave the tower, a quarter of the patches
-  Tensor levels;                         // [patches, patch width]  u8
-  Tensor position_taps;                  // [patches, 4]  i32: rows of the position table
-  Tensor position_weights;               // [patches, 4]  f32
-  Tensor cos, sin;                       // [patches, head_dim / 2]  f32
-  Tensor cu_segments;                    // [1, segments + 1]  i32: an image is one segment, a video one for each slice
-  Tensor token_rows;                     // [1, merged]  i32: the batch's token that each merged row replaces
-
-  std::shared_ptr<const VisionLayout> layout;
+  std::int64_t patches = 0, merged = 0;        // merged: rows that leave the tower, a quarter of the patches
+  Tensor levels;                               // [patches, patch width]  u8
+  Tensor token_rows;                           // [1, merged]  i32: the batch's token that each merged row replaces
+  std::shared_ptr<const VisionLayout> layout;  // none without patches
 };
 
 // Of an axis of patches: half of a head's pairs turn with the row, half with the column.
@@ -46,7 +44,7 @@ std::vector<float> vision_frequencies(const VisionConfig& config);
 // cost more than what is written there.
 struct VisionLists {
   void start(std::size_t count, std::size_t angles);  // of patches in all, and of a row or column of them
-  std::vector<std::int32_t> cu_segments, taps;        // as VisionBatch's
+  std::vector<std::int32_t> cu_segments, taps;        // as VisionLayout's
   std::vector<float> weights, cos, sin;
   std::size_t patches = 0;  // that are there
 };

@@ -22,7 +22,7 @@ struct QkNormRope {
   In q_gain;     // [1, head_dim]  f32, 1 + w
   In k_gain;     // [1, head_dim]  f32, 1 + w
   In cos, sin;   // [positions, pairs]  f32
-  In positions;  // [tokens, 3]  i32: rows of cos and sin for time, height and width
+  In positions;  // [tokens, 3]  i32: rows of cos and sin for time, height and width, each below `positions`
   std::int64_t height_pairs = 0, width_pairs = 0;
   float eps = 0;
   auto tensors() const { return std::tie(q, k, q_gate, k_raw, q_gain, k_gain, cos, sin, positions); }

@@ -452,6 +452,28 @@ TEST(CudaProduct, TilesOfManyRowsFillLines) {
   EXPECT_EQ(cuda::chosen_tile(args).columns, 160);
 }
 
+// A pair of 17,408 at 310 rows is 2.8 rounds of turned tiles, which are not worth sharing out, since that is dearer in
+// a model than alone; 14,336 columns of one matrix are 1.1 rounds, which are.
+TEST(CudaProduct, TurnedTilesAreSharedOutWhereMuchIsSaved) {
+  alignas(16) static std::byte weights[2][16];
+  static float sums[4];
+  ProductArgs args;
+  args.x = args.w = args.y = weights[0];
+  args.w_up = weights[1];
+  args.handover.sums = sums;
+  args.rows = 310;
+  args.depth = args.x_stride = 5120;
+  args.columns = args.y_stride = 17408;
+  args.follow = Follow::swiglu;
+  const cuda::ProductTile pair = cuda::chosen_tile(args);
+  EXPECT_TRUE(pair.turned && !pair.shares) << pair.rows << " x " << pair.columns;
+  EXPECT_EQ(pair.columns, 192);
+  args.follow = Follow::store;
+  args.columns = args.y_stride = 14336;
+  const cuda::ProductTile one = cuda::chosen_tile(args);
+  EXPECT_TRUE(one.turned && one.shares) << one.rows << " x " << one.columns;
+}
+
 // Products that are alike but for one thing, one after the other.
 TEST(CudaProduct, ATileThatIsRememberedIsTheProductsOwn) {
   alignas(16) static std::byte memory[2][16];

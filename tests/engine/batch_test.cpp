@@ -8,6 +8,7 @@
 
 #include "backend/cpu/cpu_device.h"
 #include "model/known_prefix.h"
+#include "support/failing_device.h"
 
 namespace clef {
 namespace {
@@ -146,6 +147,26 @@ TEST(Batch, KnowsTheRowsOfQuestionsAndOptions) {
   EXPECT_EQ(numbers(*device, batch->last_token_spans).front(), 4);
 }
 
+TEST(DeviceAngles, ThatDidNotArriveAreSentAgain) {
+  test::FailingDevice device;
+  DeviceAngles angles(config_of(8).text, device);
+  device.upload_failures = {std::nullopt, Error{Errc::device, "a copy failed"}};
+  const Status failed = angles.reach(3);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().message, "a copy failed");
+  ASSERT_TRUE(angles.reach(3));
+  EXPECT_EQ(device.uploads, 4);
+  ASSERT_TRUE(angles.reach(900));
+  EXPECT_EQ(device.uploads, 4);
+  device.most_bytes = 1000;
+  const Status full = angles.reach(5000);
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().code, Errc::out_of_memory);
+  device.most_bytes = std::numeric_limits<std::size_t>::max();
+  ASSERT_TRUE(angles.reach(3));
+  EXPECT_EQ(device.uploads, 6);
+}
+
 EncodedRecord record_with_image(std::int64_t height, std::int64_t width, const VisionConfig& vision) {
   const std::int64_t tokens = height * width / 4;
   EncodedRecord record = record_of(3 + tokens, 2 + tokens);
@@ -187,9 +208,9 @@ TEST(Batch, KeepsTheLayoutOfImages) {
   const Batch other = pack_all({&large});
   EXPECT_NE(other.vision.layout, first.vision.layout);
   EXPECT_EQ(other.vision.patches, 16);
-  EXPECT_EQ(numbers(*device, first.vision.cu_segments), (std::vector<std::int32_t>{0, 8})) << "is still there";
+  EXPECT_EQ(numbers(*device, first.vision.layout->cu_segments), (std::vector<std::int32_t>{0, 8})) << "is still there";
   const Batch two = pack_all({&large, &small});
-  EXPECT_EQ(numbers(*device, two.vision.cu_segments), (std::vector<std::int32_t>{0, 16, 24}));
+  EXPECT_EQ(numbers(*device, two.vision.layout->cu_segments), (std::vector<std::int32_t>{0, 16, 24}));
   EXPECT_NE(pack_all({&small, &large}).vision.layout, two.vision.layout) << "in another order";
 }
 

@@ -66,6 +66,31 @@ TEST_F(DeviceFailure, APassThatFailedOnceIsNoLostDevice) {
   EXPECT_EQ(ask({request("x")}), (Codes{{}}));
 }
 
+// Logits are asked for before a pass is waited for: what they say when it failed is of no interest.
+TEST_F(DeviceFailure, LogitsThatDoNotComeAreToldUnlessThePassFailed) {
+  device->download_failures = {Error{Errc::device, "a copy failed"}};
+  const auto alone = engine->answer(request("x"));
+  ASSERT_FALSE(alone);
+  EXPECT_EQ(alone.error().message, "a copy failed");
+  device->download_failures = {Error{Errc::device, "a copy failed"}};
+  device->failures = {Error{Errc::device, "a launch failed"}};
+  const auto both = engine->answer(request("x"));
+  ASSERT_FALSE(both);
+  EXPECT_EQ(both.error().message, "a launch failed");
+  EXPECT_EQ(ask({request("x")}), (Codes{{}}));
+}
+
+// What packing keeps from request to request counts as there only once it is.
+TEST_F(DeviceFailure, TablesThatDidNotArriveAreSentAgain) {
+  ASSERT_EQ(ask({request("x")}), (Codes{{}}));
+  const int before = device->uploads;
+  ASSERT_EQ(ask({request("x")}), (Codes{{}}));
+  EXPECT_EQ(device->uploads, before + 1) << "all in one piece";
+  device->upload_failures = {Error{Errc::device, "a copy failed"}};
+  EXPECT_EQ(ask({request("x")}), (Codes{Errc::device}));
+  EXPECT_EQ(ask({request("x")}), (Codes{{}}));
+}
+
 TEST_F(DeviceFailure, ALostDeviceIsAskedNothingMore) {
   device->failures = {Error{Errc::device_lost, "illegal address"}};
   const std::vector<std::string> requests = {request("x"), request("y")};
